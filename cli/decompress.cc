@@ -1,0 +1,165 @@
+// gradwire decompress: .gw files to the files they came from, or single tensors of them.
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "command.h"
+#include "errors.h"
+#include "frame_file.h"
+#include "input_bytes.h"
+#include "npy.h"
+#include "options.h"
+#include "output_file.h"
+#include "paths.h"
+#include "progress.h"
+#include "text.h"
+
+namespace gradwire::cli {
+namespace {
+
+struct DecompressFlags {
+  std::vector<std::string> files;
+  DecodeFlags decode;
+  OutputFlags output;
+  std::string tensor;
+  std::string range;
+
+  bool selects() const { return !tensor.empty() || !range.empty(); }
+};
+
+bool is_npy(const std::string& path) { return path.ends_with(".npy"); }
+
+/// One call of the command.
+class Decompression {
+ public:
+  Decompression(const DecompressFlags& flags, const InputSet& inputs)
+      : flags_(flags), options_(decompress_options(flags.decode)), names_(wanted(flags), inputs) {
+    if (!flags.selects()) return;
+    if (!inputs.is_one_file || flags.output.remove) {
+      fail(ErrorKind::invalid_argument, "--tensor and --range take one file, and no --rm");
+    }
+    std::error_code error;
+    if (wanted(flags).empty() || std::filesystem::is_directory(wanted(flags), error)) {
+      fail(ErrorKind::invalid_argument,
+           "--tensor and --range need -o: a file, .npy for NumPy, or - for stdout");
+    }
+  }
+
+  void decompress_file(const InputFile& file) {
+    const InputBytes input(file.path);
+    const FrameFile frame(input.bytes(), options_);
+    const std::string path = names_.next(file, restored_name(file, frame.kind()));
+    check_removal(file, path);
+    if (flags_.selects()) {
+      write_selection(frame, path);
+    } else {
+      write_all(frame, file, path, input.mode());
+    }
+    if (flags_.output.remove) remove_input(file.path);
+  }
+
+ private:
+  /// A part of stdin goes to stdout like the whole of it.
+  static std::string wanted(const DecompressFlags& flags) {
+    const bool is_stdin = flags.files.size() == 1 && is_standard_stream(flags.files.front());
+    return flags.output.output.empty() && is_stdin ? "-" : flags.output.output;
+  }
+
+  void check_removal(const InputFile& file, const std::string& path) const {
+    const bool is_pipe = is_standard_stream(file.path) || is_standard_stream(path);
+    if (!flags_.output.remove || !is_pipe) return;
+    fail(ErrorKind::invalid_argument, "--rm needs a file as input and a file as output");
+  }
+
+  void write_selection(const FrameFile& frame, const std::string& path) const {
+    const std::size_t index = frame.find(flags_.tensor);
+    const TensorInfo& info = frame.info(index);
+    OutputFile output(path, flags_.output.force, std::nullopt);
+    std::vector<std::uint8_t> data;
+    std::vector<std::uint64_t> shape = info.shape;
+    if (flags_.range.empty()) {
+      frame.read(index, data);
+    } else {
+      const auto [first, last] = parse_range(flags_.range, info.elements);
+      data = frame.range(index, first, last);
+      shape = {last - first};
+    }
+    if (is_npy(path)) output.write(npy_header(info.dtype, shape));
+    output.write(data);
+    output.commit();
+    summarise(output.path(), data.size());
+  }
+
+  void write_all(const FrameFile& frame, const InputFile& file, const std::string& path,
+                 std::optional<mode_t> mode) const {
+    const bool is_made_npy = !frame.is_archive() && is_npy(path);
+    const std::vector<std::uint8_t> header =
+        is_made_npy ? npy_header(frame.info(0).dtype, frame.info(0).shape) : frame.header();
+    const std::uint64_t total = header.size() + frame.data_bytes();
+    frame.check_budget(total);
+    OutputFile output(path, flags_.output.force, mode);
+    Progress progress(shown_input(file.path), total, flags_.output.quiet);
+    if (output.is_in_place()) {
+      output.write(restore(frame, header, progress));
+    } else {
+      output.write(header);
+      stream(frame, output, progress);
+    }
+    output.commit();
+    summarise(output.path(), total);
+  }
+
+  /// A pipe cannot be taken back, so nothing goes there before everything is checked.
+  static std::vector<std::uint8_t> restore(const FrameFile& frame, std::vector<std::uint8_t> whole,
+                                           Progress& progress) {
+    std::vector<std::uint8_t> data;
+    whole.reserve(whole.size() + frame.data_bytes());
+    for (std::size_t i = 0; i < frame.size(); ++i) {
+      frame.read(i, data);
+      whole.insert(whole.end(), data.begin(), data.end());
+      progress.advance(data.size());
+    }
+    return whole;
+  }
+
+  static void stream(const FrameFile& frame, OutputFile& output, Progress& progress) {
+    std::vector<std::uint8_t> data;
+    for (std::size_t i = 0; i < frame.size(); ++i) {
+      frame.read(i, data);
+      output.write(data);
+      progress.advance(data.size());
+    }
+  }
+
+  void summarise(const std::string& path, std::uint64_t bytes) const {
+    if (is_standard_stream(path) || flags_.output.quiet) return;
+    print(fmt::format("{}: {} bytes\n", printable(path), with_separators(bytes)));
+  }
+
+  const DecompressFlags& flags_;
+  DecompressOptions options_;
+  OutputNames names_;
+};
+
+int run(const DecompressFlags& flags) {
+  const InputSet inputs = find_inputs(flags.files, frame_endings());
+  Decompression decompression(flags, inputs);
+  return for_each_file(inputs, [&](const InputFile& file) { decompression.decompress_file(file); });
+}
+
+}  // namespace
+
+void add_decompress(CLI::App& app, int& exit_code) {
+  CLI::App* const command = app.add_subcommand("decompress", "Restore files, or tensors of a file");
+  const auto flags = std::make_shared<DecompressFlags>();
+  add_files(*command, flags->files, "Files, folders (all .gw in them), - for stdin");
+  add_output_flags(*command, flags->output);
+  command->add_option("--tensor", flags->tensor, "Only the tensor of this name, as raw or .npy");
+  command->add_option("--range", flags->range, "Only elements A:B of it (row-major)");
+  add_decode_flags(*command, flags->decode);
+  when_chosen(*command, exit_code, [flags] { return run(*flags); });
+}
+
+}  // namespace gradwire::cli

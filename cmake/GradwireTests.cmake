@@ -1,0 +1,28 @@
+# Every tests/cpp/*_test.cc (and one level below) becomes a GoogleTest executable of its name in
+# <build>/tests and one ctest entry. Tests may include the headers of src/.
+
+file(GLOB gradwire_test_sources CONFIGURE_DEPENDS tests/cpp/*_test.cc tests/cpp/*/*_test.cc)
+if(NOT gradwire_test_sources)
+  message(STATUS "tests/cpp has no tests yet")
+  return()
+endif()
+
+find_package(GTest REQUIRED)
+foreach(source IN LISTS gradwire_test_sources)
+  get_filename_component(name ${source} NAME_WE)
+  if(TARGET ${name})
+    message(FATAL_ERROR "two tests are called ${name}: ${source}")
+  endif()
+  add_executable(${name} ${source})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  target_include_directories(${name} PRIVATE tests/cpp)
+  target_compile_definitions(${name}
+                             PRIVATE GRADWIRE_TESTS_DIR="${CMAKE_CURRENT_SOURCE_DIR}/tests"
+                                     GRADWIRE_VERSION="${PROJECT_VERSION}")
+  target_link_libraries(${name} PRIVATE gradwire::gradwire gradwire_internal GTest::gmock
+                                        GTest::gtest_main)
+  gradwire_warnings(${name})
+  add_test(NAME ${name} COMMAND ${name} --gtest_brief=1
+           WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 600)
+endforeach()

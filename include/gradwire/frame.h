@@ -1,0 +1,96 @@
+// Look into frames, and many tensors in one frame: archives (.gw files, batches).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gradwire/compress.h"
+
+namespace gradwire {
+
+/// What stands in a tensor's frame, and what was chosen in each stage.
+struct TensorInfo {
+  std::string name;
+  DType dtype = DType::f32;
+  std::vector<std::uint64_t> shape;
+  std::uint64_t elements = 0;
+  std::uint64_t original_bytes = 0;
+  std::uint64_t compressed_bytes = 0;
+  std::string pipeline;    ///< "planes", "scaled", "kernels"
+  std::string prediction;  ///< such as "rows+columns/2", "constant", "taps(a=1)"
+  std::string signs;       ///< "raw", "rank_one", "tap", "guess"
+  std::string zeros;       ///< "none", "in-band", "map", "rows", "columns", joined by +
+  std::string fractions;   ///< such as "7 of 23 bits", "counted"
+  std::string tables;      ///< such as "huffman dynamic pairs"
+  std::uint64_t chunks = 0, constant_chunks = 0, stored_chunks = 0;
+  bool checksums = false;
+};
+
+/// Reads headers only. Throws as decompress does.
+TensorInfo tensor_info(std::span<const std::uint8_t> frame);
+
+/// Size of the frame that starts here, from its first bytes; nullopt when more bytes are needed to tell.
+/// Throws Error(corrupt) when this is no frame.
+std::optional<std::uint64_t> frame_size(std::span<const std::uint8_t> start);
+
+/// True if the frame is an archive (many tensors), false for a single tensor.
+bool is_archive(std::span<const std::uint8_t> frame);
+
+/// Restore elements first .. last-1 (row-major order) only; decodes the chunks that hold them.
+std::vector<std::uint8_t> decompress_range(std::span<const std::uint8_t> frame, std::uint64_t first, std::uint64_t last,
+                                           const DecompressOptions& options = {});
+
+/// Order-0 bound: entropy of the exponents + signs and fractions, as a share of the size (for float
+/// dtypes; for others the entropy of the byte planes). Reference for `info`.
+double order0_bound(const TensorView& tensor);
+
+/// Share of elements whose bits are all zero.
+double zero_share(const TensorView& tensor);
+
+/// What the source of an archive was (docs/format.md 8).
+enum class SourceKind : std::uint8_t { none = 0, safetensors = 1, npy = 2, raw = 3 };
+
+/// Builds an archive frame, tensor by tensor, in the order of their data.
+class ArchiveWriter {
+ public:
+  explicit ArchiveWriter(const CompressOptions& options = {});
+  ~ArchiveWriter();
+  /// The bytes that the source file has before its data.
+  void set_source(SourceKind kind, std::span<const std::uint8_t> header);
+  /// Throws Error(invalid_argument) for a name used before.
+  void add(std::string_view name, const TensorView& tensor);
+  /// Compressed bytes so far, for progress.
+  std::uint64_t size() const;
+  std::vector<std::uint8_t> finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// Reads an archive that stays in the caller's memory (a mapped file will do). Thread-safe for reading.
+class ArchiveReader {
+ public:
+  explicit ArchiveReader(std::span<const std::uint8_t> frame, const DecompressOptions& options = {});
+  ~ArchiveReader();
+  SourceKind source_kind() const;
+  const std::vector<std::uint8_t>& source_header() const;
+  std::size_t size() const;                           ///< number of tensors
+  const std::string& name(std::size_t index) const;   ///< in the order of their data
+  std::size_t find(std::string_view name) const;      ///< Error(invalid_argument) with near names when absent
+  TensorInfo info(std::size_t index) const;           ///< headers only
+  Tensor tensor(std::size_t index) const;
+  void tensor_into(std::size_t index, std::span<std::uint8_t> out) const;
+  std::vector<std::uint8_t> range(std::size_t index, std::uint64_t first, std::uint64_t last) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace gradwire

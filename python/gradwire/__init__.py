@@ -1,0 +1,75 @@
+"""Lossless compression of gradients and other neural network tensors.
+
+>>> import gradwire, numpy as np
+>>> gradient = np.random.default_rng(1).normal(0, 1e-3, (64, 256)).astype(np.float32)
+>>> frame = gradwire.compress(gradient, level=2)
+>>> restored = gradwire.decompress(frame)
+>>> restored.tobytes() == gradient.tobytes()
+True
+
+One tensor: ``compress``, ``decompress``, ``info``; many: ``compress_batch``, ``decompress_batch``;
+files: ``save``, ``load``, ``open``; in a loop: ``Compressor``, ``Decompressor``. All errors are
+``GradwireError``.
+"""
+
+from gradwire._archives import (
+    compress_batch,
+    decompress_batch,
+    info_batch,
+    load,
+    open,
+    save,
+)
+from gradwire._codec import (
+    TensorInfo,
+    compress,
+    compress_bound,
+    decompress,
+    info,
+    order0_bound,
+    zero_share,
+)
+from gradwire._contexts import Compressor, Decompressor
+from gradwire._core import version as _version
+from gradwire._lazy import Archive, LazyTensor
+from gradwire.errors import (
+    ArgumentError,
+    CorruptError,
+    FileError,
+    GradwireError,
+    LimitError,
+    TransportError,
+    TruncatedError,
+    UnsupportedError,
+)
+
+__version__ = _version()
+
+__all__ = [
+    "Archive",
+    "ArgumentError",
+    "Compressor",
+    "CorruptError",
+    "Decompressor",
+    "FileError",
+    "GradwireError",
+    "LazyTensor",
+    "LimitError",
+    "TensorInfo",
+    "TransportError",
+    "TruncatedError",
+    "UnsupportedError",
+    "__version__",
+    "compress",
+    "compress_batch",
+    "compress_bound",
+    "decompress",
+    "decompress_batch",
+    "info",
+    "info_batch",
+    "load",
+    "open",
+    "order0_bound",
+    "save",
+    "zero_share",
+]

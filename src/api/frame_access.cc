@@ -1,0 +1,99 @@
+#include "api/frame_access.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/fail.h"
+#include "base/parallel.h"
+#include "lossless/tensor_encoder.h"
+
+namespace gradwire::api {
+namespace {
+
+std::string dims_text(std::span<const std::uint64_t> dims) {
+  return fmt::format("({})", fmt::join(dims, ", "));
+}
+
+}  // namespace
+
+std::uint64_t output_budget(const DecompressOptions& options, std::size_t size) noexcept {
+  if (options.max_output != 0) return options.max_output;
+  return std::max<std::uint64_t>(kDefaultBudget, std::uint64_t{size} * 64);
+}
+
+frame::TensorBody open_frame(ByteSpan bytes, std::uint64_t budget) {
+  const frame::Prelude prelude = frame::read_prelude(bytes);
+  if (prelude.archive()) {
+    fail(ErrorKind::invalid_argument, "flags at byte 6: this frame is an archive of many tensors; open it as one");
+  }
+  return frame::read_tensor_body(bytes, prelude.header_bytes, 0, prelude.checksums(), budget);
+}
+
+void decode_all(const lossless::TensorDecoder& decoder, std::span<std::uint8_t> out, int threads,
+                std::vector<lossless::Scratch>& scratch) {
+  const frame::TensorHeader& header = decoder.body().header;
+  if (out.size() != header.bytes()) {
+    fail(ErrorKind::invalid_argument, "decompress: the output has {} bytes, the tensor {}", out.size(), header.bytes());
+  }
+  const auto workers = static_cast<std::size_t>(std::max(threads, 1));
+  if (scratch.size() < workers) scratch.resize(workers);
+  const std::size_t width = header.element_bytes();
+  parallel_for(decoder.body().index.size(), threads, [&](std::size_t c, std::size_t worker) {
+    decoder.decode_chunk(c, out.subspan(c * header.chunk_elements * width, header.chunk_size(c) * width), scratch[worker]);
+  });
+}
+
+std::vector<std::uint8_t> decode_range(const lossless::TensorDecoder& decoder, std::uint64_t first, std::uint64_t last) {
+  const frame::TensorHeader& header = decoder.body().header;
+  if (first > last || last > header.elements) {
+    fail(ErrorKind::invalid_argument, "range {}:{} is not within the tensor's {} elements", first, last, header.elements);
+  }
+  const std::size_t width = header.element_bytes();
+  std::vector<std::uint8_t> out(static_cast<std::size_t>(last - first) * width);
+  std::vector<std::uint8_t> chunk;
+  lossless::Scratch scratch;
+  for (std::uint64_t at = first; at < last;) {
+    const std::uint64_t c = at / header.chunk_elements;
+    const std::uint64_t begin = c * header.chunk_elements;
+    const std::uint64_t end = begin + header.chunk_size(c);
+    const auto n = static_cast<std::size_t>(std::min(end, last) - at);
+    chunk.resize(static_cast<std::size_t>(end - begin) * width);
+    decoder.decode_chunk(c, chunk, scratch);
+    std::memcpy(out.data() + static_cast<std::size_t>(at - first) * width, chunk.data() + static_cast<std::size_t>(at - begin) * width,
+                n * width);
+    at += n;
+  }
+  return out;
+}
+
+void check_tensor(const TensorView& tensor) {
+  const auto id = static_cast<unsigned>(tensor.dtype);
+  if (id < 1 || id > 15) fail(ErrorKind::invalid_argument, "dtype: id {} is not known", id);
+  if (tensor.shape.size() > frame::kMaxDimensions) {
+    fail(ErrorKind::invalid_argument, "shape: {} dimensions, at most {} allowed", tensor.shape.size(), frame::kMaxDimensions);
+  }
+  std::uint64_t elements = 1;
+  const std::uint64_t most = (std::uint64_t{1} << 62) / element_size(tensor.dtype);
+  bool empty = false;
+  for (const std::uint64_t dim : tensor.shape) {
+    empty |= dim == 0;
+    if (dim > most / elements) fail(ErrorKind::invalid_argument, "shape: {} is too large", dims_text(tensor.shape));
+    elements *= std::max<std::uint64_t>(dim, 1);
+  }
+  if (empty) elements = 0;
+  if (elements * element_size(tensor.dtype) != tensor.data.size()) {
+    fail(ErrorKind::invalid_argument, "data: {} bytes given, shape {} of {} needs {}", tensor.data.size(),
+         dims_text(tensor.shape), dtype_name(tensor.dtype), elements * element_size(tensor.dtype));
+  }
+}
+
+void check_options(const CompressOptions& options) {
+  if (options.level < 1 || options.level > 3) {
+    fail(ErrorKind::invalid_argument, "level: {} given, 1 to 3 allowed", options.level);
+  }
+  if (options.threads < 1 || options.threads > 1024) {
+    fail(ErrorKind::invalid_argument, "threads: {} given, 1 to 1024 allowed", options.threads);
+  }
+}
+
+}  // namespace gradwire::api

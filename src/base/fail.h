@@ -1,0 +1,19 @@
+// In: an error kind and a format string. Out: a thrown Error whose message is a sentence.
+// Assumes: the message names the operation, the field of docs/format.md, the byte offset, the value
+// found and the values allowed.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "gradwire/error.h"
+
+namespace gradwire {
+
+template <typename... Args>
+[[noreturn]] void fail(ErrorKind kind, fmt::format_string<Args...> format, Args&&... args) {
+  throw Error(kind, fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace gradwire

@@ -1,0 +1,55 @@
+// A tensor body's index, chunks and trailer (docs/format.md 2.2, 2.3).
+// In: the bytes of a body. Out: chunk spans, checksums; or those bytes written.
+// Assumes: nothing of the bytes; every chunk span returned lies in the frame with 16 readable bytes behind.
+#pragma once
+
+#include <vector>
+
+#include "frame/sections.h"
+#include "frame/tensor_header.h"
+
+namespace gradwire::frame {
+
+inline constexpr std::size_t kTrailerSlack = 16;
+
+enum class ChunkKind : std::uint8_t { coded = 0, mapped = 1, constant = 2, stored = 3 };
+
+struct ChunkEntry {
+  ChunkKind kind = ChunkKind::stored;
+  std::uint8_t table = 0;
+  std::uint8_t second = 0;
+  std::uint64_t length = 0;
+  std::uint64_t offset = 0;  ///< in the payload of `chunks`; filled by the reader
+};
+
+/// A parsed body; spans point into the frame.
+struct TensorBody {
+  TensorHeader header;
+  bool has_second = false;
+  bool checksums = false;
+  std::vector<ChunkEntry> index;
+  Sections sections;
+  std::uint64_t head_hash = 0;
+
+  const Span& operator[](Section id) const noexcept { return sections[id]; }
+  ByteSpan chunk(std::uint64_t c) const noexcept {
+    return sections[Section::chunks].bytes.subspan(index[c].offset, index[c].length);
+  }
+  std::size_t chunk_offset(std::uint64_t c) const noexcept { return sections[Section::chunks].offset + index[c].offset; }
+};
+
+/// `bytes` runs from where head_hash starts to the end of the body; the body starts `prelude` bytes into
+/// it, and `origin` is the offset of `bytes` in the frame. The element count is held against `max_output`
+/// bytes before anything is sized from it (`limit`).
+TensorBody read_tensor_body(ByteSpan bytes, std::size_t prelude, std::size_t origin, bool checksums, std::uint64_t max_output);
+
+/// Checksum of a chunk from its decoded bytes and its side bytes (those before raw_bytes).
+std::uint64_t chunk_checksum(std::uint64_t head_hash, std::uint64_t c, ByteSpan decoded, ByteSpan side) noexcept;
+/// Compares the checksum of a decoded chunk, or of an empty tensor's header (c = 0, no bytes).
+void verify_chunk(const TensorBody& body, std::uint64_t c, ByteSpan decoded, ByteSpan side);
+
+bool has_second_sequence(const TensorHeader& header) noexcept;
+void write_index(const std::vector<ChunkEntry>& index, bool has_second, ByteWriter& out);
+std::size_t trailer_bytes(std::uint64_t chunks, bool checksums) noexcept;
+
+}  // namespace gradwire::frame

@@ -1,0 +1,84 @@
+#include "lossless/chunk_encoder.h"
+
+#include <cstring>
+
+namespace gradwire::lossless {
+
+void Histograms::add(const Histograms& other) noexcept {
+  for (std::size_t s = 0; s < kSequences; ++s) {
+    for (std::size_t i = 0; i < 256; ++i) single[s][i] += other.single[s][i];
+  }
+  for (std::size_t i = 0; i < 256; ++i) pairs[i] += other.pairs[i];
+}
+
+ByteSpan ChunkEncoder::chunk_bytes(std::uint64_t c) const noexcept {
+  const frame::TensorHeader& header = plan_->header;
+  const std::size_t width = header.element_bytes();
+  return tensor_->data.subspan(static_cast<std::size_t>(c * header.chunk_elements) * width, header.chunk_size(c) * width);
+}
+
+bool ChunkEncoder::is_constant(std::uint64_t c) const noexcept {
+  const ByteSpan bytes = chunk_bytes(c);
+  const std::size_t width = plan_->header.element_bytes();
+  return std::memcmp(bytes.data(), bytes.data() + width, bytes.size() - width) == 0;
+}
+
+EncodedChunk ChunkEncoder::encode(std::uint64_t c, Scratch& scratch, Bytes& out) const {
+  EncodedChunk chunk;
+  const std::size_t start = out.size();
+  const ByteSpan bytes = chunk_bytes(c);
+  const std::size_t width = plan_->header.element_bytes();
+  if (is_constant(c)) {
+    chunk.entry.kind = frame::ChunkKind::constant;
+    const ByteSpan element = bytes.first(width);
+    for (const std::uint8_t byte : element) {
+      if (byte == 0) continue;
+      out.insert(out.end(), element.begin(), element.end());
+      break;
+    }
+  } else if (plan_->all_stored || !encode_coded(c, scratch, bytes.size(), out, chunk)) {
+    chunk = {};
+    chunk.entry.kind = frame::ChunkKind::stored;
+    out.insert(out.end(), bytes.begin(), bytes.end());
+  }
+  chunk.entry.length = out.size() - start;
+  return chunk;
+}
+
+bool append_sequence(const entropy::SequenceEncoder& encoder, const entropy::Table& table, unsigned streams_log2,
+                     const std::uint8_t* symbols, std::size_t n, Scratch& scratch) {
+  const std::size_t at = scratch.streams.size();
+  const std::size_t first = scratch.sizes.size();
+  scratch.sizes.resize(first + entropy::stream_count(table, streams_log2));
+  scratch.streams.resize(at + entropy::encode_room(n));
+  const std::size_t written = encoder.encode(symbols, n, streams_log2, scratch.streams.data() + at, scratch.sizes.data() + first);
+  if (written == SIZE_MAX) return false;
+  scratch.streams.resize(at + written);
+  return true;
+}
+
+entropy::Choice choose_for_options(const entropy::Counts& counts, const CompressOptions& options, std::uint64_t other_bits,
+                                   unsigned parts) {
+  entropy::Allowed allowed;
+  allowed.dynamic = options.tables == Tables::dynamic || options.tables == Tables::hybrid;
+  allowed.fixed = options.tables == Tables::fixed || options.tables == Tables::hybrid;
+  allowed.gennorm = options.tables == Tables::gennorm;
+  allowed.pairs = options.pairs;
+  allowed.huffman = options.coder != Coder::ans;
+  allowed.ans = options.coder == Coder::ans;
+  entropy::Choice choice = entropy::choose_table(counts, allowed, parts);
+  if (options.coder != Coder::automatic) return choice;
+  allowed.huffman = false;
+  allowed.ans = true;
+  entropy::Choice ans = entropy::choose_table(counts, allowed, parts);
+  if ((ans.bits + other_bits) * 100 <= (choice.bits + other_bits) * 99) choice = std::move(ans);
+  return choice;
+}
+
+std::unique_ptr<ChunkEncoder> make_chunk_encoder(const TensorView& tensor, Plan& plan) {
+  if (plan.header.pipeline == frame::Pipeline::scaled) return make_scaled_encoder(tensor, plan);
+  if (plan.header.pipeline == frame::Pipeline::kernels) return make_kernel_encoder(tensor, plan);
+  return make_plane_encoder(tensor, plan);
+}
+
+}  // namespace gradwire::lossless

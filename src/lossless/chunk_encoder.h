@@ -1,0 +1,66 @@
+// Encoding of one tensor's chunks under a plan.
+// In: a plan and the tensor. Out: counts of symbols (to choose tables from), then coded chunks.
+// Assumes: count() and encode() may run for several chunks at once, each with its own scratch. Both passes
+// see the same symbols.
+#pragma once
+
+#include <memory>
+
+#include "frame/tensor_body.h"
+#include "lossless/plan.h"
+#include "lossless/scratch.h"
+
+namespace gradwire::lossless {
+
+/// Counts of up to eight sequences (the planes of an f64; others use two or three).
+struct Histograms {
+  static constexpr std::size_t kSequences = 8;
+  std::array<std::array<std::uint32_t, 256>, kSequences> single{};
+  std::array<std::uint32_t, 256> pairs{};  ///< of sequence 0
+
+  void add(const Histograms& other) noexcept;
+};
+
+/// What encode() put behind its output.
+struct EncodedChunk {
+  frame::ChunkEntry entry;
+  std::size_t side_bytes = 0;
+};
+
+class ChunkEncoder {
+ public:
+  virtual ~ChunkEncoder() = default;
+  /// Adds chunk c's symbols to the counts. Constant chunks add none.
+  virtual void count(std::uint64_t c, Scratch& scratch, Histograms& histograms) const = 0;
+  /// Chooses tables from the counts of all chunks and puts them into the plan. Call once.
+  virtual void choose_tables(const Histograms& histograms, const CompressOptions& options) = 0;
+  /// Appends chunk c to `out`.
+  EncodedChunk encode(std::uint64_t c, Scratch& scratch, Bytes& out) const;
+
+ protected:
+  ChunkEncoder(const TensorView& tensor, Plan& plan) : tensor_(&tensor), plan_(&plan) {}
+  /// Appends the coded form, or leaves `out` alone and returns false when it is not under `limit` bytes.
+  virtual bool encode_coded(std::uint64_t c, Scratch& scratch, std::size_t limit, Bytes& out, EncodedChunk& chunk) const = 0;
+  ByteSpan chunk_bytes(std::uint64_t c) const noexcept;
+  bool is_constant(std::uint64_t c) const noexcept;
+
+  const TensorView* tensor_;
+  Plan* plan_;
+};
+
+/// The encoder of the plan's pipeline; both arguments must outlive it.
+std::unique_ptr<ChunkEncoder> make_chunk_encoder(const TensorView& tensor, Plan& plan);
+std::unique_ptr<ChunkEncoder> make_scaled_encoder(const TensorView& tensor, Plan& plan);
+std::unique_ptr<ChunkEncoder> make_kernel_encoder(const TensorView& tensor, Plan& plan);
+std::unique_ptr<ChunkEncoder> make_plane_encoder(const TensorView& tensor, Plan& plan);
+
+/// Appends a sequence's streams and sizes to scratch.streams and scratch.sizes; false when a size does not fit.
+bool append_sequence(const entropy::SequenceEncoder& encoder, const entropy::Table& table, unsigned streams_log2,
+                     const std::uint8_t* symbols, std::size_t n, Scratch& scratch);
+
+/// The cheapest table for a sequence of `parts` chunks under the options; ans only where it saves 1 % of
+/// `other_bits` + the sequence when the coder is automatic.
+entropy::Choice choose_for_options(const entropy::Counts& counts, const CompressOptions& options, std::uint64_t other_bits,
+                                   unsigned parts);
+
+}  // namespace gradwire::lossless

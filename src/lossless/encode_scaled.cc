@@ -1,0 +1,183 @@
+// Chunks of the scaled pipeline, encoded.
+
+#include <algorithm>
+#include <cstring>
+
+#include "lossless/chunk_encoder.h"
+#include "lossless/chunk_parts.h"
+#include "lossless/side_info.h"
+#include "stages/entropy/integer_array.h"
+#include "stages/split/records.h"
+#include "stages/split/words.h"
+
+namespace gradwire::lossless {
+namespace {
+
+/// A chunk's symbols and records, without what its side information locates.
+template <typename Word>
+struct Symbolised {
+  const std::uint8_t* symbols;
+  std::size_t coded;
+  const Word* records;
+  std::size_t record_count;
+  std::size_t escapes;
+  bool mapped;
+};
+
+void count_bytes(const std::uint8_t* symbols, std::size_t n, std::array<std::uint32_t, 256>& counts) noexcept {
+  // Four tables, so that equal neighbours do not wait for each other.
+  std::array<std::array<std::uint32_t, 256>, 4> parts{};
+  std::size_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    for (std::size_t k = 0; k < 4; ++k) ++parts[k][symbols[i + k]];
+  }
+  for (; i < n; ++i) ++parts[0][symbols[i]];
+  for (std::size_t s = 0; s < 256; ++s) counts[s] += parts[0][s] + parts[1][s] + parts[2][s] + parts[3][s];
+}
+
+void count_pairs(const std::uint8_t* symbols, std::size_t n, std::array<std::uint32_t, 256>& counts) noexcept {
+  std::size_t i = 0;
+  for (; i + 2 <= n; i += 2) ++counts[symbols[i] | symbols[i + 1] << 4];
+  if (i < n) ++counts[symbols[i]];
+}
+
+template <typename Word>
+class ScaledEncoder final : public ChunkEncoder {
+ public:
+  ScaledEncoder(const TensorView& tensor, Plan& plan) : ChunkEncoder(tensor, plan) {}
+
+  void count(std::uint64_t c, Scratch& scratch, Histograms& histograms) const override {
+    if (is_constant(c)) return;
+    const Symbolised<Word> chunk = symbolise(c, scratch);
+    count_bytes(chunk.symbols, chunk.coded, histograms.single[0]);
+    if (parameters().alphabet() <= 16) count_pairs(chunk.symbols, chunk.coded, histograms.pairs);
+    if (!parameters().counted) return;
+    pack_counted(chunk, scratch);
+    count_bytes(scratch.second.data(), chunk.record_count, histograms.single[1]);
+  }
+
+  void choose_tables(const Histograms& histograms, const CompressOptions& options) override {
+    const auto parts = static_cast<unsigned>(plan_->header.chunk_count());
+    const auto alphabet = parameters().alphabet();
+    entropy::Counts counts{std::span(histograms.single[0]).first(alphabet), {}};
+    if (alphabet <= 16) counts.pairs = histograms.pairs;
+    const std::uint64_t raw_bits = std::uint64_t{plan_->header.elements} * parameters().record_bits();
+    plan_->tables.push_back(choose_for_options(counts, options, raw_bits, parts).table);
+    plan_->tables.back().base = plan_->base;
+    if (parameters().counted) {
+      const entropy::Counts second{std::span(histograms.single[1]).first(parameters().rest_bits() + 1), {}};
+      plan_->tables.push_back(choose_for_options(second, options, raw_bits, parts).table);
+      plan_->second = 1;
+    }
+    for (const entropy::Table& table : plan_->tables) coders_.push_back(entropy::make_encoder(table));
+  }
+
+ protected:
+  bool encode_coded(std::uint64_t c, Scratch& scratch, std::size_t limit, Bytes& out, EncodedChunk& result) const override {
+    const Symbolised<Word> chunk = symbolise(c, scratch);
+    const unsigned streams_log2 = plan_->header.streams_log2;
+    scratch.streams.clear();
+    scratch.sizes.clear();
+    if (!append_sequence(*coders_[0], plan_->tables[0], streams_log2, chunk.symbols, chunk.coded, scratch)) return false;
+    if (parameters().counted) {
+      scratch.raw.resize(pack_counted(chunk, scratch));
+      if (!append_sequence(*coders_[1], plan_->tables[1], streams_log2, scratch.second.data(), chunk.record_count, scratch)) {
+        return false;
+      }
+    } else {
+      const unsigned q = parameters().record_bits();
+      scratch.raw.resize(split::record_room(chunk.record_count, q));
+      split::pack_records(chunk.records, chunk.record_count, q, scratch.raw.data());
+      scratch.raw.resize(split::record_bytes(chunk.record_count, q));
+    }
+    result.entry.kind = chunk.mapped ? frame::ChunkKind::mapped : frame::ChunkKind::coded;
+    result.entry.table = plan_->primary;
+    result.entry.second = plan_->second;
+    result.side_bytes = scratch.side.size();
+    return join_chunk(scratch, chunk.escapes, limit, out);
+  }
+
+ private:
+  const ScaledParameters& parameters() const noexcept { return plan_->header.scaled; }
+
+  Symbolised<Word> symbolise(std::uint64_t c, Scratch& scratch) const {
+    const std::size_t n = plan_->header.chunk_size(c);
+    const std::uint64_t first = c * plan_->header.chunk_elements;
+    const Word* words = load_words(*tensor_, first, n, std::get<std::vector<Word>>(scratch.words));
+    std::uint8_t* symbols = Scratch::sized(scratch.symbols, n);
+    Word* records = Scratch::sized<Word>(scratch.records, n);
+    scratch.escapes.clear();
+    scratch.side.clear();
+    const bool dead = has_dead(plan_->grid);
+    const predict::ScaledRun run{float_format(tensor_->dtype), &parameters(), &plan_->grid, plan_->base, first, n};
+    // Dead elements get the zero symbol too and are dropped below.
+    const std::size_t escapes = predict::apply_scaled(run, words, plan_->map_zeros || dead, symbols, records, scratch.escapes);
+    Symbolised<Word> chunk{symbols, n, records, n, escapes, false};
+    const auto zero = static_cast<std::uint8_t>(parameters().zero_symbol());
+    const auto zeros = static_cast<std::size_t>(std::count(symbols, symbols + n, zero));
+    if (zeros == 0) return chunk;
+    std::uint8_t* mask = Scratch::sized(scratch.mask, n);
+    const std::size_t live = live_mask(plan_->grid, parameters(), first, n, mask);
+    if (live == n) std::fill_n(mask, n, std::uint8_t{1});
+    if (plan_->map_zeros && zeros > n - live) {
+      write_map(symbols, n, zero, live, scratch);
+      chunk.mapped = true;
+    }
+    compact(plan_->map_zeros, zero, n, scratch, chunk);
+    return chunk;
+  }
+
+  /// Writes the flag map of live zeros.
+  static void write_map(const std::uint8_t* symbols, std::size_t n, std::uint8_t zero, std::size_t live, Scratch& scratch) {
+    std::uint8_t* flags = Scratch::sized(scratch.compact, n);
+    std::size_t k = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      flags[k] = symbols[i] == zero;
+      k += scratch.mask[i];
+    }
+    ByteWriter writer(scratch.side);
+    entropy::write_flags({flags, live}, writer);
+  }
+
+  /// Drops symbols of located zeros, and records of all zeros.
+  static void compact(bool map_zeros, std::uint8_t zero, std::size_t n, Scratch& scratch, Symbolised<Word>& chunk) {
+    std::uint8_t* symbols = Scratch::sized(scratch.compact, n + 1);
+    Word* records = Scratch::sized<Word>(scratch.packed, n + 1);
+    std::size_t s = 0;
+    std::size_t r = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      const std::uint8_t symbol = chunk.symbols[i];
+      const bool some = symbol != zero;
+      symbols[s] = symbol;
+      s += some || (!map_zeros && scratch.mask[i] != 0);
+      records[r] = chunk.records[i];
+      r += some;
+    }
+    chunk.symbols = symbols;
+    chunk.coded = s;
+    chunk.records = records;
+    chunk.record_count = r;
+  }
+
+  /// Fills scratch.second and scratch.raw; returns the raw bytes.
+  std::size_t pack_counted(const Symbolised<Word>& chunk, Scratch& scratch) const {
+    std::uint8_t* second = Scratch::sized(scratch.second, chunk.record_count);
+    scratch.raw.resize(chunk.record_count * sizeof(Word) + 64);
+    BitWriter bits(scratch.raw.data());
+    split::pack_counted(chunk.records, chunk.record_count, {parameters().rest_bits(), parameters().sign_mode == SignMode::raw},
+                        second, bits);
+    return bits.finish();
+  }
+
+  std::vector<std::unique_ptr<entropy::SequenceEncoder>> coders_;
+};
+
+}  // namespace
+
+std::unique_ptr<ChunkEncoder> make_scaled_encoder(const TensorView& tensor, Plan& plan) {
+  return split::with_word(tensor.dtype, [&](auto word) -> std::unique_ptr<ChunkEncoder> {
+    return std::make_unique<ScaledEncoder<decltype(word)>>(tensor, plan);
+  });
+}
+
+}  // namespace gradwire::lossless

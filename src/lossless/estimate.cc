@@ -1,0 +1,192 @@
+#include "lossless/estimate.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "lossless/information.h"
+#include "lossless/side_info.h"
+#include "stages/entropy/integer_array.h"
+#include "stages/predict/residuals.h"
+#include "stages/split/records.h"
+#include "stages/split/words.h"
+
+namespace gradwire::lossless {
+namespace {
+
+constexpr unsigned kPlainWindow = 14;  ///< with zero and escape: 16 symbols, the fastest code
+constexpr unsigned kWideWindow = 62;
+
+/// Histogram of residuals (x 2 + flip), from the sample.
+struct Residuals {
+  std::vector<std::int32_t> values;  ///< d x 2 + flip; kNoResidual for located zeros
+  std::int32_t least = 0;            ///< smallest d
+  std::vector<std::uint32_t> counts; ///< by d - least, both flips together
+  std::uint64_t coded = 0;           ///< elements that are no zero
+  std::uint64_t zeros = 0;
+  std::uint64_t map_bytes = 0;
+};
+
+void count_residuals(Residuals& residuals) {
+  std::int32_t least = INT32_MAX;
+  std::int32_t most = INT32_MIN;
+  for (const std::int32_t v : residuals.values) {
+    if (v == predict::kNoResidual) continue;
+    least = std::min(least, v >> 1);
+    most = std::max(most, v >> 1);
+  }
+  if (least > most) return;
+  residuals.least = least;
+  residuals.counts.assign(static_cast<std::size_t>(most - least + 1), 0);
+  for (const std::int32_t v : residuals.values) {
+    if (v != predict::kNoResidual) ++residuals.counts[static_cast<std::size_t>((v >> 1) - least)];
+  }
+}
+
+/// The window of V residuals with most weight: its first residual and what lies outside.
+struct Window {
+  std::int32_t first;
+  std::uint64_t outside;
+};
+
+Window best_window(const Residuals& residuals, unsigned size) {
+  const std::vector<std::uint32_t>& counts = residuals.counts;
+  std::uint64_t inside = 0;
+  for (std::size_t i = 0; i < counts.size() && i < size; ++i) inside += counts[i];
+  std::uint64_t most = inside;
+  std::size_t at = 0;
+  for (std::size_t i = size; i < counts.size(); ++i) {
+    inside += counts[i];
+    inside -= counts[i - size];
+    if (inside > most) {
+      most = inside;
+      at = i - size + 1;
+    }
+  }
+  return {residuals.least + static_cast<std::int32_t>(at), residuals.coded - most};
+}
+
+/// The smallest window whose next residual would not pay for its place in the table.
+unsigned wide_window(const Residuals& residuals, std::uint64_t escape_bits, unsigned sign_factor) {
+  unsigned size = 1;
+  Window window = best_window(residuals, size);
+  while (size < kWideWindow) {
+    const unsigned step = size + 4 <= kWideWindow ? 4 : kWideWindow - size;
+    const Window wider = best_window(residuals, size + step);
+    if ((window.outside - wider.outside) * escape_bits <= std::uint64_t{4} * step * sign_factor) break;
+    size += step;
+    window = wider;
+  }
+  return size;
+}
+
+/// Bits of the symbols under a window: order-0, or in pairs where that is less and allowed.
+std::uint64_t symbol_bits(const Residuals& residuals, const ScaledParameters& p, std::int32_t base, bool pairs) {
+  std::vector<std::uint32_t> single(p.alphabet(), 0);
+  std::vector<std::uint32_t> joint(256, 0);
+  unsigned previous = 0;
+  bool odd = false;
+  const auto add = [&](unsigned symbol) {
+    ++single[symbol];
+    if (odd) ++joint[(previous | symbol << 4) & 255];
+    previous = symbol;
+    odd = !odd;
+  };
+  const unsigned flip_mask = p.sign_factor() - 1;
+  for (const std::int32_t v : residuals.values) {
+    if (v == predict::kNoResidual) {
+      if (p.has_zero) add(p.zero_symbol());
+      continue;
+    }
+    const auto t = static_cast<std::uint32_t>((v >> 1) - base);
+    add(t < p.window ? (t << flip_mask) + (static_cast<unsigned>(v) & flip_mask) : p.escape_symbol());
+  }
+  const std::uint64_t plain = information_bits<std::uint32_t>(single) + 4 * p.alphabet();
+  if (!pairs || p.alphabet() > 16) return plain;
+  return std::min(plain, information_bits<std::uint32_t>(joint) + 1100);
+}
+
+template <typename Word>
+std::uint64_t counted_bits(const TensorView& tensor, const Sample& sample, const ScaledParameters& p) {
+  std::vector<std::uint32_t> counts(p.rest_bits() + 1, 0);
+  std::vector<Word> buffer;
+  std::uint64_t bits = 0;
+  const unsigned dropped = float_format(tensor.dtype).fraction_bits - p.kept;
+  const Word mask = split::low_mask<Word>(p.rest_bits());
+  for (const Sample::Run& run : sample.runs) {
+    const Word* words = load_words(tensor, run.first, run.n, buffer);
+    for (std::size_t i = 0; i < run.n; ++i) {
+      if (words[i] == 0) continue;
+      const unsigned u = split::significant_bits(static_cast<Word>((words[i] >> dropped) & mask), p.rest_bits());
+      ++counts[u];
+      bits += u > 0 ? u - 1 : 0;
+    }
+  }
+  return bits + information_bits<std::uint32_t>(counts) + 4 * counts.size();
+}
+
+template <typename Word>
+Residuals collect(const TensorView& tensor, const Sample& sample, const Plan& plan) {
+  Residuals residuals;
+  residuals.values.resize(sample.elements);
+  std::vector<Word> buffer;
+  std::vector<std::uint8_t> mask;
+  std::vector<std::uint8_t> flags;
+  std::size_t at = 0;
+  for (const Sample::Run& run : sample.runs) {
+    const Word* words = load_words(tensor, run.first, run.n, buffer);
+    const predict::ScaledRun scaled{float_format(tensor.dtype), &plan.header.scaled, &plan.grid, 0, run.first, run.n};
+    predict::collect_residuals(scaled, words, residuals.values.data() + at);
+    const bool dead = has_dead(plan.grid);
+    mask.resize(run.n);
+    live_mask(plan.grid, plan.header.scaled, run.first, run.n, mask.data());
+    std::size_t kept = at;
+    for (std::size_t i = 0; i < run.n; ++i) {
+      if (dead && mask[i] == 0) continue;
+      const bool zero = words[i] == 0;
+      residuals.zeros += zero;
+      residuals.coded += !zero;
+      flags.push_back(zero);
+      residuals.values[kept++] = residuals.values[at + i];
+    }
+    at = kept;
+  }
+  residuals.values.resize(at);
+  if (plan.map_zeros && residuals.zeros > 0) {
+    Bytes out;
+    ByteWriter writer(out);
+    entropy::write_flags(flags, writer);
+    residuals.map_bytes = out.size();
+  }
+  return residuals;
+}
+
+}  // namespace
+
+template <typename Word>
+std::uint64_t estimate_scaled(const TensorView& tensor, const Sample& sample, std::size_t side_bytes, bool pairs, Plan& plan) {
+  ScaledParameters& p = plan.header.scaled;
+  const FloatFormat format = float_format(tensor.dtype);
+  Residuals residuals = collect<Word>(tensor, sample, plan);
+  count_residuals(residuals);
+  const std::uint64_t escape_bits = 8 * predict::escape_bytes(format, p) + 6;
+  const bool plain = p.sign_mode == SignMode::raw && p.step_log2 == 0;
+  p.window = plain ? kPlainWindow : wide_window(residuals, escape_bits, p.sign_factor());
+  const Window window = best_window(residuals, p.window);
+  plan.base = window.first;
+  std::uint64_t bits = symbol_bits(residuals, p, plan.base, pairs) + window.outside * (escape_bits - 6);
+  bits += 8 * residuals.map_bytes;
+  if (p.counted) {
+    bits += counted_bits<Word>(tensor, sample, p) + (p.sign_mode == SignMode::raw ? residuals.coded : 0);
+  } else {
+    bits += residuals.coded * p.record_bits();
+  }
+  const std::uint64_t n = plan.header.elements;
+  const std::uint64_t whole = n / sample.elements * bits + n % sample.elements * bits / sample.elements;
+  return whole + 8 * side_bytes;
+}
+
+template std::uint64_t estimate_scaled<std::uint16_t>(const TensorView&, const Sample&, std::size_t, bool, Plan&);
+template std::uint64_t estimate_scaled<std::uint32_t>(const TensorView&, const Sample&, std::size_t, bool, Plan&);
+template std::uint64_t estimate_scaled<std::uint64_t>(const TensorView&, const Sample&, std::size_t, bool, Plan&);
+
+}  // namespace gradwire::lossless

@@ -1,0 +1,233 @@
+#include "lossless/planner.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "lossless/estimate.h"
+#include "lossless/estimate_kernels.h"
+#include "lossless/side_info.h"
+#include "lossless/survey.h"
+#include "stages/predict/kernels_fit.h"
+#include "stages/split/words.h"
+
+namespace gradwire::lossless {
+namespace {
+
+constexpr std::uint64_t kMinScaledElements = 64;
+constexpr unsigned kHalfOctave = 3;     ///< in sixteenths, as a power of two
+constexpr unsigned kQuarterOctave = 2;
+
+/// Tries candidate plans against each other and keeps the cheapest.
+template <typename Word>
+class Planner {
+ public:
+  Planner(const TensorView& tensor, const CompressOptions& options)
+      : tensor_(tensor),
+        options_(options),
+        taps_(kernel_taps(tensor.shape)),
+        sample_(take_sample(tensor.data.size() / sizeof(Word), taps_ > 1 ? taps_ : 1)),
+        survey_(survey_tensor<Word>(tensor, sample_)) {}
+
+  Plan choose() {
+    best_ = base_plan();
+    choose_zeros();
+    choose_fractions();
+    const ScaledParameters plain = best_.header.scaled;
+    const predict::Grid dead = best_.grid;
+    const std::uint64_t n = best_.header.elements;
+    const std::uint64_t rows = n / plain.columns;
+    if (options_.level >= 2 && n >= kMinScaledElements && rows > 1 && rows + plain.columns <= side_limit(n)) {
+      try_scales(plain, dead, 0, kHalfOctave);
+      if (options_.level >= 3) try_scales(plain, dead, std::min(2u, plain.kept), kQuarterOctave);
+    }
+    if (options_.level >= 2 && taps_ > 1) try_taps(plain.step_log2);
+    if constexpr (sizeof(Word) < 8) {
+      if (options_.level >= 3 && taps_ > 1) try_kernels(plain);
+    }
+    return std::move(best_);
+  }
+
+ private:
+  /// Taps of a convolution kernel: the product of dimensions 2 and up, where it is small.
+  static std::uint64_t kernel_taps(std::span<const std::uint64_t> shape) {
+    if (shape.size() < 3 || shape.size() > 5) return 1;
+    const std::uint64_t taps = std::accumulate(shape.begin() + 2, shape.end(), std::uint64_t{1}, std::multiplies<>());
+    return taps >= 2 && taps <= 64 ? taps : 1;
+  }
+
+  Plan base_plan() const {
+    Plan plan;
+    plan.header = plain_header(tensor_);
+    plan.header.pipeline = frame::Pipeline::scaled;
+    ScaledParameters& p = plan.header.scaled;
+    p.kept = survey_.fraction_bits;
+    const std::uint64_t n = plan.header.elements;
+    const std::uint64_t rows = tensor_.shape.size() >= 2 ? tensor_.shape[0] : 1;
+    p.columns = n / rows;
+    if (p.columns >= (std::uint64_t{1} << 31)) p.columns = 1;
+    return plan;
+  }
+
+  std::uint64_t estimate(Plan& plan, std::size_t side) {
+    return estimate_scaled<Word>(tensor_, sample_, side, options_.pairs && options_.coder != Coder::ans, plan);
+  }
+
+  /// Keeps the plan if it is the cheapest so far.
+  void consider(Plan plan, std::size_t side) {
+    const std::uint64_t bits = estimate(plan, side);
+    if (bits >= best_bits_) return;
+    best_bits_ = bits;
+    best_ = std::move(plan);
+  }
+
+  void choose_zeros() {
+    const Plan base = best_;
+    if (survey_.zeros == 0 || options_.zeros == Zeros::none) return consider(base, 0);
+    predict::Grid dead;
+    if (options_.zeros == Zeros::automatic && base.header.scaled.columns > 1) {
+      find_dead_lines<Word>(tensor_, base.header.scaled.columns, dead);
+    }
+    for (const bool map : {false, true}) {
+      if (map ? options_.zeros == Zeros::in_band : options_.zeros == Zeros::runs || options_.zeros == Zeros::bitmap) continue;
+      Plan plan = base;
+      plan.map_zeros = map;
+      plan.header.scaled.has_zero = !map;
+      consider(plan, 0);
+      if (!has_dead(dead)) continue;
+      plan.grid = dead;
+      const std::size_t side = write_dead(dead).size();
+      consider(std::move(plan), side);
+    }
+  }
+
+  /// Fraction bits kept (what lies below becomes escapes), and records by count of significant bits.
+  void choose_fractions() {
+    const Plan base = best_;
+    const std::size_t side = write_dead(base.grid).size();
+    const unsigned kept = cheapest_kept(base);
+    if (kept < base.header.scaled.kept) {
+      best_.header.scaled.kept = kept;
+      best_bits_ = estimate(best_, side);
+    }
+    if (tensor_.dtype != DType::f32 && tensor_.dtype != DType::f16) return;
+    if (base.header.scaled.kept == 0) return;
+    Plan plan = base;
+    plan.header.scaled.counted = true;
+    consider(std::move(plan), side);
+  }
+
+  unsigned cheapest_kept(const Plan& base) const {
+    const unsigned fraction = float_format(tensor_.dtype).fraction_bits;
+    std::uint64_t beyond = 0;
+    std::uint64_t least = UINT64_MAX;
+    unsigned best = base.header.scaled.kept;
+    const std::uint64_t count = std::accumulate(survey_.significant.begin(), survey_.significant.end(), std::uint64_t{0});
+    for (unsigned kept = base.header.scaled.kept;; --kept) {
+      ScaledParameters p = base.header.scaled;
+      p.kept = kept;
+      const std::uint64_t bits = count * kept + beyond * (8 * predict::escape_bytes(float_format(tensor_.dtype), p) + 8);
+      if (bits < least) {
+        least = bits;
+        best = kept;
+      }
+      if (kept == 0) break;
+      beyond += survey_.significant[kept];
+      if (beyond * 64 > count) break;  // escapes are for exceptions; a chunk holds 65535 at most
+    }
+    return std::min(best, fraction);
+  }
+
+  /// Scales in steps of `units` sixteenths, with raw signs and with rank-one signs.
+  void try_scales(const ScaledParameters& plain, const predict::Grid& dead, unsigned step_log2, unsigned units) {
+    Plan plan = best_;
+    plan.grid = dead;
+    plan.header.scaled = plain;
+    plan.header.scaled.has_scales = true;
+    plan.header.scaled.step_log2 = step_log2;
+    plan.header.scaled.halved = step_log2 == 0;
+    if (plan.header.scaled.counted && plan.header.scaled.kept <= step_log2) return;
+    fit_scales<Word>(tensor_, plain.columns, survey_.zeros > 0, units, plan.grid);
+    const std::size_t side = write_dead(dead).size() + write_scales(plan.grid).size();
+    consider(plan, side);
+    if (signs_.row_signs.empty()) fit_signs<Word>(tensor_, plain.columns, signs_);
+    plan.grid.row_signs = signs_.row_signs;
+    plan.grid.column_signs = signs_.column_signs;
+    plan.header.scaled.sign_mode = SignMode::rank_one;
+    const std::size_t signs = write_signs(plan.grid).size();
+    consider(std::move(plan), side + signs);
+  }
+
+  /// Exponent and sign from the previous tap, on top of the scales found so far (or none).
+  void try_taps(unsigned step_log2) {
+    if (best_.header.scaled.step_log2 != step_log2) return;
+    Plan plan = best_;
+    ScaledParameters& p = plan.header.scaled;
+    p.sign_mode = SignMode::tap;
+    p.taps = taps_;
+    p.inner = 1;
+    plan.grid.row_signs.clear();
+    plan.grid.column_signs.clear();
+    const std::size_t side = write_dead(plan.grid).size() + (p.has_scales ? write_scales(plan.grid).size() : 0);
+    consider(std::move(plan), side);
+  }
+
+  /// Values of kernels given a least-squares guess from their earlier taps.
+  void try_kernels(const ScaledParameters& plain) {
+    Plan plan;
+    plan.header = plain_header(tensor_);
+    plan.header.pipeline = frame::Pipeline::kernels;
+    plan.header.chunk_elements = static_cast<std::uint32_t>(frame::kMaxChunkElements / taps_ * taps_);
+    KernelParameters& p = plan.header.kernels;
+    p.taps = taps_;
+    p.counted = plain.counted && tensor_.dtype == DType::f32;
+    p.kept = std::max(plain.kept, predict::kernel_fraction(tensor_.dtype));
+    p.counted = p.counted && p.kept > predict::kernel_fraction(tensor_.dtype);
+    const predict::Taps taps = fit_kernels<Word>(tensor_, p);
+    for (unsigned effort = 0; effort <= 3; ++effort) {
+      plan.taps = predict::with_effort(taps, effort);
+      const std::uint64_t bits = estimate_kernels<Word>(tensor_, sample_, plan);
+      if (bits >= best_bits_) continue;
+      best_bits_ = bits;
+      best_ = plan;
+    }
+  }
+
+  const TensorView& tensor_;
+  const CompressOptions& options_;
+  std::uint64_t taps_;
+  Sample sample_;
+  Survey survey_;
+  predict::Grid signs_;
+  Plan best_;
+  std::uint64_t best_bits_ = UINT64_MAX;
+};
+
+}  // namespace
+
+frame::TensorHeader plain_header(const TensorView& tensor) {
+  frame::TensorHeader header;
+  header.dtype = tensor.dtype;
+  header.dims.assign(tensor.shape.begin(), tensor.shape.end());
+  header.elements = tensor.data.size() / element_size(tensor.dtype);
+  header.streams_log2 = header.elements < 2048 ? 0 : header.elements < 8192 ? 1 : 3;
+  return header;
+}
+
+Plan stored_plan(const TensorView& tensor) {
+  Plan plan;
+  plan.header = plain_header(tensor);
+  plan.all_stored = true;
+  return plan;
+}
+
+Plan make_plan(const TensorView& tensor, const CompressOptions& options) {
+  if (options.coder == Coder::stored) return stored_plan(tensor);
+  if (!is_float(tensor.dtype)) {
+    Plan plan;
+    plan.header = plain_header(tensor);
+    return plan;
+  }
+  return split::with_word(tensor.dtype, [&](auto word) { return Planner<decltype(word)>(tensor, options).choose(); });
+}
+
+}  // namespace gradwire::lossless

@@ -1,0 +1,203 @@
+#include "lossless/survey.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/float_format.h"
+#include "lossless/side_info.h"
+#include "stages/split/words.h"
+
+namespace gradwire::lossless {
+namespace {
+
+constexpr std::size_t kBlock = 8192;
+constexpr std::uint64_t kSampleRuns = 8;
+constexpr std::uint64_t kRunElements = 2048;
+
+std::uint64_t row_count(const TensorView& tensor, std::uint64_t columns) {
+  return tensor.data.size() / element_size(tensor.dtype) / columns;
+}
+
+/// A row of any length is read through this in blocks.
+template <typename Word>
+class RowReader {
+ public:
+  RowReader(const TensorView& tensor, std::uint64_t columns)
+      : tensor_(tensor), columns_(columns), buffer_(static_cast<std::size_t>(std::min<std::uint64_t>(columns, kBlock))) {}
+  /// Calls function(words, first column, n) over row r.
+  template <typename Function>
+  void operator()(std::uint64_t r, const Function& function) {
+    for (std::uint64_t column = 0; column < columns_; column += kBlock) {
+      const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(columns_ - column, kBlock));
+      function(load_words(tensor_, r * columns_ + column, n, buffer_), static_cast<std::size_t>(column), n);
+    }
+  }
+
+ private:
+  const TensorView& tensor_;
+  std::uint64_t columns_;
+  std::vector<Word> buffer_;
+};
+
+template <typename Word>
+void count_significant(const TensorView& tensor, const Sample& sample, unsigned fraction, Survey& survey) {
+  std::vector<Word> buffer;
+  const Word mask = split::low_mask<Word>(fraction);
+  for (const Sample::Run& run : sample.runs) {
+    const Word* words = load_words(tensor, run.first, run.n, buffer);
+    for (std::size_t i = 0; i < run.n; ++i) {
+      if (words[i] == 0) continue;
+      const Word f = words[i] & mask;
+      ++survey.significant[f == 0 ? 0 : fraction - static_cast<unsigned>(std::countr_zero(f))];
+    }
+  }
+}
+
+/// Dead flags cost about two bytes a run of lines; a few dead elements are cheaper as zeros.
+void keep_if_worth(std::vector<std::uint8_t>& dead, std::uint64_t line) {
+  std::uint64_t count = 0;
+  std::uint64_t runs = 0;
+  for (std::size_t i = 0; i < dead.size(); ++i) {
+    count += dead[i];
+    runs += dead[i] != 0 && (i == 0 || dead[i - 1] == 0);
+  }
+  if (count == 0 || count * line < 32 + 8 * runs) dead.clear();
+}
+
+std::int32_t rounded_shift(std::int64_t value, unsigned shift) noexcept {
+  return static_cast<std::int32_t>((value + (std::int64_t{1} << shift >> 1)) >> shift);
+}
+
+std::int64_t mean(std::int64_t sum, std::int64_t count) noexcept {
+  if (count == 0) return 0;
+  return sum >= 0 ? (sum + count / 2) / count : -((-sum + count / 2) / count);
+}
+
+}  // namespace
+
+Sample take_sample(std::uint64_t elements, std::uint64_t group) {
+  Sample sample;
+  if (elements <= kSampleRuns * kRunElements || group > kRunElements) {
+    const std::uint64_t n = std::min<std::uint64_t>(elements, 65536);
+    sample.runs.push_back({0, static_cast<std::size_t>(n)});
+  } else {
+    const std::uint64_t n = (kRunElements + group - 1) / group * group;
+    for (std::uint64_t k = 0; k < kSampleRuns; ++k) {
+      const std::uint64_t first = (elements - n) / group * k / (kSampleRuns - 1) * group;
+      sample.runs.push_back({first, static_cast<std::size_t>(n)});
+    }
+  }
+  for (const Sample::Run& run : sample.runs) sample.elements += run.n;
+  return sample;
+}
+
+template <typename Word>
+Survey survey_tensor(const TensorView& tensor, const Sample& sample) {
+  Survey survey;
+  const unsigned fraction = float_format(tensor.dtype).fraction_bits;
+  Word used = 0;
+  std::vector<Word> buffer;
+  const std::uint64_t n = tensor.data.size() / sizeof(Word);
+  for (std::uint64_t first = 0; first < n; first += kBlock) {
+    const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(n - first, kBlock));
+    const Word* words = load_words(tensor, first, count, buffer);
+    std::uint32_t zeros = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      used |= words[i];
+      zeros += words[i] == 0;
+    }
+    survey.zeros += zeros;
+  }
+  used &= split::low_mask<Word>(fraction);
+  survey.fraction_bits = used == 0 ? 0 : fraction - static_cast<unsigned>(std::countr_zero(used));
+  count_significant<Word>(tensor, sample, fraction, survey);
+  return survey;
+}
+
+template <typename Word>
+void find_dead_lines(const TensorView& tensor, std::uint64_t columns, predict::Grid& grid) {
+  const std::uint64_t rows = row_count(tensor, columns);
+  if (rows < 2 || rows + columns > side_limit(rows * columns)) return;
+  grid.row_dead.assign(static_cast<std::size_t>(rows), 0);
+  std::vector<std::uint8_t> column_live(static_cast<std::size_t>(columns), 0);
+  RowReader<Word> read(tensor, columns);
+  for (std::uint64_t r = 0; r < rows; ++r) {
+    unsigned any = 0;
+    read(r, [&](const Word* words, std::size_t column, std::size_t n) {
+      for (std::size_t j = 0; j < n; ++j) {
+        const auto live = static_cast<std::uint8_t>(words[j] != 0);
+        column_live[column + j] |= live;
+        any |= live;
+      }
+    });
+    grid.row_dead[static_cast<std::size_t>(r)] = any == 0;
+  }
+  grid.column_dead.resize(column_live.size());
+  std::transform(column_live.begin(), column_live.end(), grid.column_dead.begin(), [](std::uint8_t live) { return live ^ 1; });
+  keep_if_worth(grid.row_dead, columns);
+  keep_if_worth(grid.column_dead, rows);
+}
+
+template <typename Word>
+void fit_scales(const TensorView& tensor, std::uint64_t columns, bool has_zeros, unsigned units_log2, predict::Grid& grid) {
+  const auto rows = static_cast<std::size_t>(row_count(tensor, columns));
+  const FloatFormat format = float_format(tensor.dtype);
+  const unsigned shift = format.fraction_bits - 4;  // exponent and four fraction bits: log2 in sixteenths, nearly
+  const Word mask = split::low_mask<Word>(split::sign_shift(format));
+  std::vector<std::int32_t> column_mean(static_cast<std::size_t>(columns), 0);
+  std::vector<std::int32_t> row_mean(rows, 0);
+  RowReader<Word> read(tensor, columns);
+  for (int sweep = 0; sweep < (has_zeros ? 3 : 1); ++sweep) {
+    std::vector<std::int64_t> column_sum(column_mean.size(), 0);
+    std::vector<std::uint32_t> column_count(column_mean.size(), 0);
+    for (std::size_t r = 0; r < rows; ++r) {
+      std::int64_t sum = 0;
+      std::int64_t count = 0;
+      read(r, [&](const Word* words, std::size_t column, std::size_t n) {
+        const std::int32_t* means = column_mean.data() + column;
+        std::int64_t part = 0;
+        std::uint32_t live = 0;
+        for (std::size_t j = 0; j < n; ++j) {
+          const bool some = words[j] != 0;
+          part += some ? static_cast<std::int32_t>((words[j] & mask) >> shift) - means[j] : 0;
+          live += some;
+        }
+        sum += part;
+        count += live;
+      });
+      row_mean[r] = static_cast<std::int32_t>(mean(sum, count));
+      read(r, [&](const Word* words, std::size_t column, std::size_t n) {
+        std::int64_t* sums = column_sum.data() + column;
+        std::uint32_t* counts = column_count.data() + column;
+        for (std::size_t j = 0; j < n; ++j) {
+          const bool some = words[j] != 0;
+          sums[j] += some ? static_cast<std::int32_t>((words[j] & mask) >> shift) - row_mean[r] : 0;
+          counts[j] += some;
+        }
+      });
+    }
+    for (std::size_t j = 0; j < column_mean.size(); ++j) {
+      column_mean[j] = static_cast<std::int32_t>(mean(column_sum[j], column_count[j]));
+    }
+  }
+  const auto quantise = [&](const std::vector<std::int32_t>& means, std::vector<std::int16_t>& scales) {
+    scales.resize(means.size());
+    std::transform(means.begin(), means.end(), scales.begin(),
+                   [&](std::int32_t value) { return static_cast<std::int16_t>(rounded_shift(value, units_log2)); });
+  };
+  quantise(row_mean, grid.row_scales);
+  quantise(column_mean, grid.column_scales);
+}
+
+#define GRADWIRE_SURVEY(Word)                                                                  \
+  template Survey survey_tensor<Word>(const TensorView&, const Sample&);                       \
+  template void find_dead_lines<Word>(const TensorView&, std::uint64_t, predict::Grid&);       \
+  template void fit_scales<Word>(const TensorView&, std::uint64_t, bool, unsigned, predict::Grid&);
+
+GRADWIRE_SURVEY(std::uint16_t)
+GRADWIRE_SURVEY(std::uint32_t)
+GRADWIRE_SURVEY(std::uint64_t)
+#undef GRADWIRE_SURVEY
+
+}  // namespace gradwire::lossless

@@ -1,0 +1,192 @@
+#include "lossless/tensor_encoder.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/hash.h"
+#include "base/parallel.h"
+#include "frame/tensor_body.h"
+#include "lossless/chunk_encoder.h"
+#include "lossless/planner.h"
+#include "lossless/side_info.h"
+
+namespace gradwire::lossless {
+namespace {
+
+constexpr std::size_t kMaxIndexEntry = 1 + 1 + 3;
+constexpr std::size_t kMaxSectionHead = 1 + 9;
+constexpr std::size_t kBatchBytes = std::size_t{4} << 20;
+
+void reserve_workers(EncoderMemory& memory, int threads, std::size_t batch) {
+  const auto workers = static_cast<std::size_t>(std::max(threads, 1));
+  if (memory.scratch.size() < workers) memory.scratch.resize(workers);
+  if (memory.pieces.size() < batch) memory.pieces.resize(batch);
+}
+
+std::size_t batch_size(const frame::TensorHeader& header, int threads) {
+  if (threads <= 1) return 1;
+  const std::size_t chunk = header.chunk_elements * header.element_bytes();
+  return std::clamp<std::size_t>(kBatchBytes / chunk, static_cast<std::size_t>(threads), 64);
+}
+
+void count_and_choose(const CompressOptions& options, std::uint64_t chunks, EncoderMemory& memory, ChunkEncoder& encoder) {
+  std::vector<Histograms> counts(memory.scratch.size());
+  parallel_for(static_cast<std::size_t>(chunks), options.threads,
+               [&](std::size_t c, std::size_t worker) { encoder.count(c, memory.scratch[worker], counts[worker]); });
+  for (std::size_t w = 1; w < counts.size(); ++w) counts[0].add(counts[w]);
+  encoder.choose_tables(counts[0], options);
+}
+
+/// Sections 1 to 6.
+Bytes write_head(const Plan& plan) {
+  Bytes payload;
+  Bytes head;
+  ByteWriter out(head);
+  ByteWriter tensor(payload);
+  frame::write_tensor_header(plan.header, tensor);
+  frame::write_section(frame::Section::tensor, payload, out);
+  if (plan.header.elements == 0) return head;
+  if (!plan.tables.empty()) frame::write_section(frame::Section::tables, write_tables(plan.tables), out);
+  if (has_dead(plan.grid)) frame::write_section(frame::Section::dead, write_dead(plan.grid), out);
+  if (plan.header.pipeline == frame::Pipeline::scaled) {
+    const ScaledParameters& p = plan.header.scaled;
+    if (p.has_scales) frame::write_section(frame::Section::scales, write_scales(plan.grid), out);
+    if (p.sign_mode == SignMode::rank_one) frame::write_section(frame::Section::signs, write_signs(plan.grid), out);
+  }
+  if (plan.header.pipeline == frame::Pipeline::kernels) {
+    Bytes taps;
+    ByteWriter writer(taps);
+    predict::write_taps(plan.taps, writer);
+    frame::write_section(frame::Section::taps, taps, out);
+  }
+  return head;
+}
+
+class BodyWriter {
+ public:
+  BodyWriter(const TensorView& tensor, const CompressOptions& options, bool in_archive, EncoderMemory& memory, Bytes& out)
+      : tensor_(tensor), options_(options), in_archive_(in_archive), memory_(memory), out_(out), start_(out.size()) {}
+
+  void write(Plan plan) {
+    const std::uint64_t chunks = plan.header.chunk_count();
+    const std::size_t batch = batch_size(plan.header, options_.threads);
+    reserve_workers(memory_, options_.threads, batch);
+    const auto encoder = make_chunk_encoder(tensor_, plan);
+    if (!plan.all_stored) count_and_choose(options_, chunks, memory_, *encoder);
+    const Bytes head = write_head(plan);
+    // The index stands before the chunks but is known after them: leave room, then close the gap.
+    const std::size_t gap = frame::kMaxPrelude + head.size() + 2 * kMaxSectionHead + kMaxIndexEntry * static_cast<std::size_t>(chunks);
+    out_.resize(start_ + gap);
+    encode_chunks(*encoder, chunks, batch);
+    finish(plan, head, gap);
+  }
+
+  void write_empty(const frame::TensorHeader& header) {
+    Plan plan;
+    plan.header = header;
+    const Bytes head = write_head(plan);
+    ByteWriter out(out_);
+    const std::size_t trailer = options_.checksum ? frame::section_bytes(8) : 0;
+    if (!in_archive_) frame::write_prelude(flags(), head.size() + trailer, out);
+    out.bytes(head);
+    if (!options_.checksum) return;
+    Bytes sum(8);
+    store(sum.data(), hash64(ByteSpan(out_).subspan(start_)));
+    frame::write_section(frame::Section::trailer, sum, out);
+  }
+
+  std::size_t written() const noexcept { return out_.size() - start_; }
+
+ private:
+  std::uint16_t flags() const noexcept { return options_.checksum ? frame::kChecksums : 0; }
+
+  void encode_chunks(const ChunkEncoder& encoder, std::uint64_t chunks, std::size_t batch) {
+    index_.clear();
+    side_.clear();
+    std::vector<EncodedChunk> coded(batch);
+    for (std::uint64_t first = 0; first < chunks; first += batch) {
+      const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(batch, chunks - first));
+      parallel_for(n, options_.threads, [&](std::size_t k, std::size_t worker) {
+        memory_.pieces[k].clear();
+        coded[k] = encoder.encode(first + k, memory_.scratch[worker], memory_.pieces[k]);
+      });
+      for (std::size_t k = 0; k < n; ++k) {
+        index_.push_back(coded[k].entry);
+        side_.push_back(coded[k].side_bytes);
+        out_.insert(out_.end(), memory_.pieces[k].begin(), memory_.pieces[k].end());
+      }
+    }
+  }
+
+  void finish(const Plan& plan, const Bytes& head, std::size_t gap) {
+    const std::size_t chunk_bytes = out_.size() - start_ - gap;
+    Bytes index;
+    ByteWriter index_writer(index);
+    frame::write_index(index_, frame::has_second_sequence(plan.header), index_writer);
+    const std::size_t trailer = frame::trailer_bytes(index_.size(), options_.checksum);
+    const std::size_t body = head.size() + frame::section_bytes(index.size()) + frame::section_bytes(chunk_bytes) +
+                             frame::section_bytes(trailer);
+    Bytes front;
+    ByteWriter writer(front);
+    if (!in_archive_) frame::write_prelude(flags(), body, writer);
+    writer.bytes(head);
+    frame::write_section(frame::Section::index, index, writer);
+    writer.u8(static_cast<std::uint8_t>(frame::Section::chunks));
+    writer.varint(chunk_bytes);
+    std::memcpy(out_.data() + start_, front.data(), front.size());
+    std::memmove(out_.data() + start_ + front.size(), out_.data() + start_ + gap, chunk_bytes);
+    out_.resize(start_ + front.size() + chunk_bytes);
+    ByteWriter out(out_);
+    frame::write_section(frame::Section::trailer, checksums(plan, front, trailer), out);
+  }
+
+  Bytes checksums(const Plan& plan, const Bytes& front, std::size_t size) const {
+    Bytes sums(size, 0);
+    if (!options_.checksum) return sums;
+    const std::uint64_t head_hash = hash64(front);
+    std::vector<std::size_t> offsets;
+    std::size_t offset = start_ + front.size();
+    for (const frame::ChunkEntry& entry : index_) {
+      offsets.push_back(offset);
+      offset += static_cast<std::size_t>(entry.length);
+    }
+    const std::size_t width = plan.header.element_bytes();
+    parallel_for(index_.size(), options_.threads, [&](std::size_t c, std::size_t) {
+      const ByteSpan decoded = tensor_.data.subspan(c * plan.header.chunk_elements * width, plan.header.chunk_size(c) * width);
+      store(sums.data() + 8 * c, frame::chunk_checksum(head_hash, c, decoded, {out_.data() + offsets[c], side_[c]}));
+    });
+    return sums;
+  }
+
+  const TensorView& tensor_;
+  const CompressOptions& options_;
+  bool in_archive_;
+  EncoderMemory& memory_;
+  Bytes& out_;
+  std::size_t start_;
+  std::vector<frame::ChunkEntry> index_;
+  std::vector<std::size_t> side_;
+};
+
+}  // namespace
+
+void encode_tensor(const TensorView& tensor, const CompressOptions& options, bool in_archive, EncoderMemory& memory, Bytes& out) {
+  const std::size_t start = out.size();
+  if (tensor.data.empty()) {
+    BodyWriter(tensor, options, in_archive, memory, out).write_empty(plain_header(tensor));
+    return;
+  }
+  BodyWriter(tensor, options, in_archive, memory, out).write(make_plan(tensor, options));
+  const std::size_t most = encoded_bound(tensor.dtype, tensor.data.size() / element_size(tensor.dtype));
+  if (out.size() - start <= most) return;
+  out.resize(start);  // side information cost more than it saved
+  BodyWriter(tensor, options, in_archive, memory, out).write(stored_plan(tensor));
+}
+
+std::size_t encoded_bound(DType dtype, std::uint64_t n) noexcept {
+  const std::size_t fixed = frame::kMaxPrelude + 4 * kMaxSectionHead + 2 + 9 * frame::kMaxDimensions + 3 + 2 + 8 + 16;
+  const std::uint64_t chunks = (n + frame::kMaxChunkElements - 1) / frame::kMaxChunkElements;
+  return static_cast<std::size_t>(n * element_size(dtype) + chunks * (kMaxIndexEntry + 8)) + fixed;
+}
+
+}  // namespace gradwire::lossless

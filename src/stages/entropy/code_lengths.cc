@@ -1,0 +1,120 @@
+#include "stages/entropy/code_lengths.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstddef>
+#include <numeric>
+
+namespace gradwire::entropy {
+namespace {
+
+constexpr std::uint32_t kFrequencySum = 1u << kProbabilityBits;
+
+/// The used symbols in ascending (weight, symbol); a key is weight << 8 | symbol.
+struct SortedItems {
+  std::array<std::uint64_t, kMaxSymbols> keys;
+  std::size_t count = 0;
+
+  explicit SortedItems(std::span<const std::uint64_t> weights) {
+    for (std::size_t s = 0; s < weights.size(); ++s) {
+      if (weights[s] > 0) keys[count++] = weights[s] << 8 | s;
+    }
+    std::sort(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(count));
+  }
+  std::uint64_t weight(std::size_t i) const { return keys[i] >> 8; }
+  std::size_t symbol(std::size_t i) const { return keys[i] & 255; }
+};
+
+/// One list of package-merge: only the first 2 (count - 1) entries of a list can matter.
+struct MergedList {
+  std::array<std::uint64_t, 2 * kMaxSymbols> weights;
+  std::size_t size = 0;
+};
+
+/// Of the first k entries of a list, how many are items and not packages.
+using ItemsAmong = std::array<std::uint16_t, 2 * kMaxSymbols + 1>;
+
+/// Merges the items with the packages of two made of the list below; at equal weight items go
+/// first.
+void merge_level(const SortedItems& items, const MergedList& below, MergedList& merged,
+                 ItemsAmong& items_among) {
+  const std::size_t packages = below.size / 2;
+  const std::size_t size = std::min(items.count + packages, 2 * (items.count - 1));
+  std::size_t item = 0;
+  std::size_t package = 0;
+  items_among[0] = 0;
+  for (std::size_t k = 0; k < size; ++k) {
+    const std::uint64_t item_weight = item < items.count ? items.weight(item) : UINT64_MAX;
+    const std::uint64_t package_weight =
+        package < packages ? below.weights[2 * package] + below.weights[2 * package + 1]
+                           : UINT64_MAX;
+    const bool take_item = item_weight <= package_weight;
+    merged.weights[k] = take_item ? item_weight : package_weight;
+    item += take_item;
+    package += !take_item;
+    items_among[k + 1] = static_cast<std::uint16_t>(item);
+  }
+  merged.size = size;
+}
+
+/// A code of one symbol is made complete by a partner that is never used.
+Values lone_symbol(std::size_t symbol) {
+  Values lengths{};
+  lengths[symbol] = 1;
+  lengths[symbol == 0 ? 1 : 0] = 1;
+  return lengths;
+}
+
+std::size_t largest(const Values& frequencies) {
+  return static_cast<std::size_t>(std::max_element(frequencies.begin(), frequencies.end()) -
+                                  frequencies.begin());
+}
+
+}  // namespace
+
+Values code_lengths(std::span<const std::uint64_t> weights, unsigned limit) {
+  assert(weights.size() <= kMaxSymbols && limit <= kMaxCodeLength);
+  const SortedItems items(weights);
+  if (items.count < 2) return lone_symbol(items.count == 0 ? 0 : items.symbol(0));
+  assert(items.count <= std::size_t{1} << limit);
+
+  std::array<MergedList, 2> lists;
+  std::array<ItemsAmong, kMaxCodeLength> items_among;
+  for (unsigned level = 0; level < limit; ++level) {
+    merge_level(items, lists[(level + 1) & 1], lists[level & 1], items_among[level]);
+  }
+
+  // Every level adds one bit to the items among its chosen entries; these are its lightest ones,
+  // and each package among them stands for two entries of the level below.
+  Values lengths{};
+  std::size_t chosen = 2 * (items.count - 1);
+  for (unsigned level = limit; level-- > 0;) {
+    const std::size_t chosen_items = items_among[level][chosen];
+    for (std::size_t i = 0; i < chosen_items; ++i) ++lengths[items.symbol(i)];
+    chosen = 2 * (chosen - chosen_items);
+  }
+  return lengths;
+}
+
+Values normalised_frequencies(std::span<const std::uint64_t> weights) {
+  assert(weights.size() <= kMaxSymbols);
+  const std::uint64_t total = std::accumulate(weights.begin(), weights.end(), std::uint64_t{0});
+  Values frequencies{};
+  if (total == 0) {
+    frequencies[0] = kFrequencySum;
+    return frequencies;
+  }
+  std::uint32_t sum = 0;
+  for (std::size_t s = 0; s < weights.size(); ++s) {
+    if (weights[s] == 0) continue;
+    const std::uint64_t share = (weights[s] << kProbabilityBits) / total;
+    frequencies[s] = static_cast<std::uint16_t>(std::max<std::uint64_t>(1, share));
+    sum += frequencies[s];
+  }
+  for (; sum > kFrequencySum; --sum) --frequencies[largest(frequencies)];
+  std::uint16_t& top = frequencies[largest(frequencies)];
+  top = static_cast<std::uint16_t>(top + (kFrequencySum - sum));
+  return frequencies;
+}
+
+}  // namespace gradwire::entropy

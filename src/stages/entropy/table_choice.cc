@@ -1,0 +1,129 @@
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "stages/entropy/ans.h"
+#include "stages/entropy/fixed_log2.h"
+#include "stages/entropy/gennorm.h"
+#include "stages/entropy/static_tables.h"
+#include "stages/entropy/table.h"
+
+namespace gradwire::entropy {
+namespace {
+
+std::uint64_t huffman_bits(std::span<const std::uint32_t> counts, const Values& lengths) {
+  std::uint64_t bits = 0;
+  for (std::size_t s = 0; s < counts.size(); ++s) {
+    if (counts[s] > 0 && lengths[s] == 0) return UINT64_MAX;
+    bits += std::uint64_t{counts[s]} * lengths[s];
+  }
+  return bits;
+}
+
+std::uint64_t ans_bits(std::span<const std::uint32_t> counts, const Values& frequencies) {
+  constexpr std::uint32_t kWhole = kProbabilityBits << kLog2Bits;
+  std::uint64_t cost = 0;
+  for (std::size_t s = 0; s < counts.size(); ++s) {
+    if (counts[s] == 0) continue;
+    if (frequencies[s] == 0) return UINT64_MAX;
+    cost += counts[s] * std::uint64_t{kWhole - fixed_log2(frequencies[s])};
+  }
+  return (cost + (1u << kLog2Bits) - 1) >> kLog2Bits;
+}
+
+std::uint64_t state_bits(std::span<const std::uint32_t> counts) {
+  std::uint64_t n = 0;
+  for (const std::uint32_t count : counts) n += count;
+  return 32 * std::min<std::uint64_t>(n, kAnsLanes);
+}
+
+std::uint64_t table_bits(const Table& table) {
+  Bytes bytes;
+  ByteWriter out(bytes);
+  write_table(table, out);
+  return 8 * bytes.size();
+}
+
+/// Compares candidates and keeps the cheapest; of equals the first.
+class Contest {
+ public:
+  Contest(const Counts& counts, unsigned parts) : counts_(counts), parts_(parts) {}
+
+  void offer(const Table& table) {
+    std::uint64_t bits = coded_bits(counts_, table);
+    if (bits == UINT64_MAX) return;
+    if (table.coder == CoderId::ans && parts_ > 1) {
+      bits += (parts_ - 1) * state_bits(table.pairs ? counts_.pairs : counts_.single);
+    }
+    bits += table_bits(table);
+    if (bits < best_.bits) best_ = {table, bits};
+  }
+  const Choice& best() const { return best_; }
+
+ private:
+  const Counts& counts_;
+  unsigned parts_;
+  Choice best_{{}, UINT64_MAX};
+};
+
+std::vector<std::uint64_t> weights_of(std::span<const std::uint32_t> counts) {
+  return {counts.begin(), counts.end()};
+}
+
+void offer_dynamic(Contest& contest, std::span<const std::uint32_t> counts, Table table) {
+  const auto weights = weights_of(counts);
+  table.source = Source::dynamic;
+  table.values =
+      table.coder == CoderId::huffman ? code_lengths(weights) : normalised_frequencies(weights);
+  contest.offer(table);
+}
+
+void offer_fixed(Contest& contest, std::size_t alphabet, Table table) {
+  table.source = Source::fixed;
+  for (const StaticTable& candidate : static_tables()) {
+    if (candidate.alphabet != alphabet || candidate.pairs != table.pairs) continue;
+    table.static_id = candidate.id;
+    table.values = table.coder == CoderId::huffman ? candidate.lengths : candidate.frequencies;
+    contest.offer(table);
+  }
+}
+
+void offer_gennorm(Contest& contest, std::size_t alphabet, GennormParameters fit, Table table) {
+  table.source = Source::gennorm;
+  table.shape = fit.shape;
+  table.scale = fit.scale;
+  resolve(table, static_cast<unsigned>(alphabet), "gennorm table");
+  contest.offer(table);
+}
+
+}  // namespace
+
+std::uint64_t coded_bits(const Counts& counts, const Table& table) {
+  const auto used = table.pairs ? counts.pairs : counts.single;
+  if (table.pairs && used.empty()) return UINT64_MAX;
+  if (table.coder == CoderId::huffman) return huffman_bits(used, table.values);
+  const std::uint64_t bits = ans_bits(used, table.values);
+  return bits == UINT64_MAX ? bits : bits + state_bits(used);
+}
+
+Choice choose_table(const Counts& counts, const Allowed& allowed, unsigned parts) {
+  Contest contest(counts, parts);
+  const auto fit =
+      allowed.gennorm ? fit_gennorm(counts.single, allowed.gennorm_layout) : std::nullopt;
+  for (const CoderId coder : {CoderId::huffman, CoderId::ans}) {
+    if (!(coder == CoderId::huffman ? allowed.huffman : allowed.ans)) continue;
+    for (const bool pairs : {false, true}) {
+      if (pairs && (!allowed.pairs || counts.pairs.empty())) continue;
+      Table table;
+      table.coder = coder;
+      table.pairs = pairs;
+      const auto used = pairs ? counts.pairs : counts.single;
+      if (allowed.dynamic) offer_dynamic(contest, used, table);
+      if (allowed.fixed) offer_fixed(contest, counts.single.size(), table);
+      if (fit && !pairs) offer_gennorm(contest, counts.single.size(), *fit, table);
+    }
+  }
+  return contest.best();
+}
+
+}  // namespace gradwire::entropy

@@ -1,0 +1,1 @@
+"""Reference decoder of gradwire frames, written from docs/format.md alone."""
