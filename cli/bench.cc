@@ -91,8 +91,8 @@ std::string text_of(const std::vector<FileSpeed>& files, double memcpy_bytes_per
              "decompress GB/s", "of memcpy"});
   for (const FileSpeed& file : files) add_row(table, file, memcpy_bytes_per_s);
   if (files.size() > 1) add_row(table, total_of(files), memcpy_bytes_per_s);
-  return fmt::format("memcpy of 64 MiB, {} threads: {:.2f} GB/s\n{}", threads,
-                     memcpy_bytes_per_s / kGiga, table.text());
+  return fmt::format("memcpy of 64 MiB, {} thread{}: {:.2f} GB/s\n{}", threads,
+                     threads == 1 ? "" : "s", memcpy_bytes_per_s / kGiga, table.text());
 }
 
 Json json_of(const FileSpeed& file, double memcpy_bytes_per_s) {
@@ -125,7 +125,7 @@ std::string json_text(const std::vector<FileSpeed>& files, double memcpy_bytes_p
                {"memcpy_bytes_per_s", memcpy_bytes_per_s},
                {"files", Json::array()}};
   for (const FileSpeed& file : files) json["files"].push_back(json_of(file, memcpy_bytes_per_s));
-  if (!files.empty()) json["total"] = json_of(total_of(files), memcpy_bytes_per_s);
+  json["total"] = json_of(total_of(files), memcpy_bytes_per_s);
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -138,6 +138,7 @@ int run(const BenchFlags& flags) {
   std::vector<FileSpeed> files;
   const int code = for_each_file(
       inputs, [&](const InputFile& file) { files.push_back(task.measure_file(file)); });
+  if (files.empty()) return code;
   print(flags.as_json ? json_text(files, memcpy_bytes_per_s, flags)
                       : text_of(files, memcpy_bytes_per_s, threads));
   return code;

@@ -5,10 +5,9 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import gradwire
 import ml_dtypes
 import numpy as np
-
-import gradwire
 
 
 def make_gradients() -> dict[str, np.ndarray]:

@@ -11,6 +11,8 @@ of shape 1 / beta. The first and the last entry are 0 and 2^20: what lies beyond
 Needs mpmath; 40 digits, so that every machine rounds alike.
 """
 
+from __future__ import annotations
+
 import argparse
 import sys
 from pathlib import Path
@@ -24,10 +26,10 @@ TABLE = Path(__file__).resolve().parent.parent / "src/stages/entropy/gennorm_tab
 COLUMNS = 100
 
 
-def cumulative(beta):
+def cumulative(beta: mpf) -> list[int]:
     """Integers at the edges FIRST .. LAST."""
 
-    def below(power):  # P(|x|^beta < power)
+    def below(power: mpf) -> mpf:  # P(|x|^beta < power)
         return gammainc(1 / beta, 0, power, regularized=True)
 
     median_power = findroot(lambda power: below(power) - mpf(1) / 2, (mpf("0.1"), 4), "anderson")
@@ -36,7 +38,7 @@ def cumulative(beta):
     return [0, *values[1:-1], SCALE]
 
 
-def wrapped(numbers):
+def wrapped(numbers: list[int]) -> list[str]:
     """Lines of numbers with commas, indented, within the column limit."""
     lines, line = [], "   "
     for number in numbers:
@@ -47,18 +49,18 @@ def wrapped(numbers):
     return [*lines, line]
 
 
-def render():
+def render() -> str:
     lines = [
-        "// Written by tools/make_gennorm_table.py; frozen. One row a shape: its hundredths, then 2^20",
-        "// times the probability of lying below i quarter octaves over the median, i = -64 to 48.",
+        "// Written by tools/make_gennorm_table.py; frozen. A row a shape: hundredths of beta,",
+        "// then 2^20 P(log2(|x| / median) < i / 4) for i = -64 to 48.",
     ]
     for hundredths in SHAPES:
         lines += [f"{{{hundredths}, {{", *wrapped(cumulative(mpf(hundredths) / 100)), "}},"]
     return "\n".join(lines)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare, do not write")
     arguments = parser.parse_args()
     mp.dps = 40

@@ -83,6 +83,13 @@ std::optional<TensorTuple> view_dlpack(AnyArray array) {
   return TensorTuple(nb::make_tuple(bytes, dtype_name(*dtype), shape_tuple(shape)));
 }
 
+/// (name, traits) of each method.
+std::vector<std::pair<std::string_view, std::string_view>> list_methods() {
+  std::vector<std::pair<std::string_view, std::string_view>> list;
+  for (const Method& method : methods()) list.emplace_back(method.name, method.traits);
+  return list;
+}
+
 }  // namespace
 
 void bind_functions(nb::module_& module) {
@@ -95,6 +102,7 @@ void bind_functions(nb::module_& module) {
              "max_output"_a, "threads"_a, ReleaseGil());
   module.def("view_dlpack", &view_dlpack, "array"_a.noconvert());
 
+  module.def("methods", &list_methods);
   module.def(
       "compress_bound",
       [](std::string_view dtype, std::uint64_t n) { return compress_bound(parse_dtype(dtype), n); },

@@ -26,6 +26,7 @@ from gradwire._codec import (
     compress_bound,
     decompress,
     info,
+    lossless_methods,
     order0_bound,
     zero_share,
 )
@@ -68,6 +69,7 @@ __all__ = [
     "info",
     "info_batch",
     "load",
+    "lossless_methods",
     "open",
     "order0_bound",
     "save",

@@ -97,7 +97,10 @@ def to_torch(data: Bytes, dtype: str, shape: Iterable[int]) -> Any:
     """Make a torch tensor over restored bytes, without a copy."""
     import torch
 
-    return torch.from_numpy(data).view(getattr(torch, torch_name(dtype))).reshape(tuple(shape))
+    torch_dtype = getattr(torch, torch_name(dtype))
+    if data.size == 0:  # NumPy gives an empty array strides that torch does not view
+        return torch.empty(tuple(shape), dtype=torch_dtype)
+    return torch.from_numpy(data).view(torch_dtype).reshape(tuple(shape))
 
 
 def is_torch_tensor(x: Any) -> bool:

@@ -102,8 +102,8 @@ def decompress(
     data: one whole frame, as bytes, bytearray, memoryview, mmap or uint8 array; not modified.
     out: NumPy array or torch CPU tensor of the frame's dtype and shape, row-major and writable; the
     values go straight into it. Its content is undefined after an error.
-    max_output: most bytes of values that may be restored; the default is max(1 GiB, 64 x input), or
-    the size of ``out``. framework: "torch" for a tensor; of no effect with ``out``.
+    max_output: most bytes of values that may be restored; the default is max(1 GiB, 64 x input).
+    framework: "torch" for a tensor. Neither has an effect with ``out``.
 
     Returns ``out``, or a new array of the frame's dtype (ml_dtypes for bfloat16 and float8) and
     shape that owns its memory; ``torch.from_numpy`` shares it.
@@ -121,16 +121,25 @@ def decompress(
     True
     """
     _check_framework(framework)
+    budget, workers = output_budget(max_output), thread_count(threads)
     frame = _single_frame(data, "decompress_batch")
     if out is not None:
         info = _core.tensor_info(frame)
         memory = output_bytes(out, info["dtype"], info["shape"])
-        # The caller has the memory already, so the default budget has nothing to protect.
-        budget = output_budget(max(1, memory.size) if max_output is None else max_output)
-        _core.decompress_into(frame, memory, budget, thread_count(threads))
+        _core.decompress_into(frame, memory, budget, workers)
         return out
-    restored = _core.decompress(frame, output_budget(max_output), thread_count(threads))
+    restored = _core.decompress(frame, budget, workers)
     return to_torch(*restored) if framework == "torch" else to_numpy(*restored)
+
+
+def lossless_methods() -> list[str]:
+    """Return the methods that restore every bit, as ``compress`` takes them.
+
+    >>> import gradwire
+    >>> gradwire.lossless_methods()
+    ['lossless', 'none']
+    """
+    return [name for name, traits in _core.methods() if "exact" in traits]
 
 
 def compress_bound(dtype: Any, n: int) -> int:

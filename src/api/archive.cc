@@ -6,6 +6,7 @@
 
 #include "api/frame_access.h"
 #include "api/near_names.h"
+#include "api/source_header.h"
 #include "base/fail.h"
 #include "frame/archive.h"
 #include "gradwire/frame.h"
@@ -13,12 +14,33 @@
 #include "stages/entropy/integer_array.h"
 
 namespace gradwire {
+namespace {
+
+/// The `source` section; empty for kind none.
+Bytes write_source(SourceKind kind, const Bytes& header, const std::vector<api::SourceTensor>& tensors) {
+  Bytes section;
+  if (kind == SourceKind::none) return section;
+  std::optional<api::DerivedHeader> derived;
+  if (kind == SourceKind::safetensors) derived = api::derive_safetensors(header, tensors);
+  const Bytes& text = derived ? derived->prefix : header;
+  ByteWriter out(section);
+  out.u8(static_cast<std::uint8_t>(kind));
+  out.u8(derived ? 1 : 0);
+  out.varint(text.size());
+  entropy::write_bytes(text, out);
+  if (derived) out.varint(derived->spaces);
+  return section;
+}
+
+}  // namespace
 
 struct ArchiveWriter::State {
   CompressOptions options;
   lossless::EncoderMemory memory;
-  Bytes source, tensors;
+  SourceKind kind = SourceKind::none;
+  Bytes header, tensors;
   std::vector<frame::ArchiveEntry> entries;
+  std::vector<api::SourceTensor> sources;
   std::unordered_set<std::string> names;
 };
 
@@ -32,12 +54,8 @@ void ArchiveWriter::set_source(SourceKind kind, std::span<const std::uint8_t> he
   if (header.size() >= frame::kMaxSourceBytes) {
     fail(ErrorKind::invalid_argument, "source: {} bytes of header, at most {} allowed", header.size(), frame::kMaxSourceBytes - 1);
   }
-  state_->source.clear();
-  if (kind == SourceKind::none) return;
-  ByteWriter out(state_->source);
-  out.u8(static_cast<std::uint8_t>(kind));
-  out.varint(header.size());
-  entropy::write_bytes(header, out);
+  state_->kind = kind;
+  state_->header.assign(header.begin(), header.end());
 }
 
 void ArchiveWriter::add(std::string_view name, const TensorView& tensor) {
@@ -51,12 +69,21 @@ void ArchiveWriter::add(std::string_view name, const TensorView& tensor) {
   const std::size_t start = state_->tensors.size();
   lossless::encode_tensor(tensor, state_->options, true, state_->memory, state_->tensors);
   state_->entries.push_back({std::string(name), 0, state_->tensors.size() - start});
+  state_->sources.push_back(
+      {std::string(name), tensor.dtype, {tensor.shape.begin(), tensor.shape.end()}, tensor.data.size()});
 }
 
 std::uint64_t ArchiveWriter::size() const { return state_->tensors.size(); }
 
 std::vector<std::uint8_t> ArchiveWriter::finish() {
-  return frame::write_archive(state_->source, state_->tensors, state_->entries, state_->options.checksum);
+  const Bytes names = frame::directory_bytes(state_->entries);
+  Bytes directory;
+  ByteWriter out(directory);
+  out.varint(state_->entries.size());
+  out.varint(names.size());
+  entropy::write_bytes(names, out);
+  return frame::write_archive(write_source(state_->kind, state_->header, state_->sources), state_->tensors, directory,
+                              state_->options.checksum);
 }
 
 struct ArchiveReader::State {
@@ -66,6 +93,22 @@ struct ArchiveReader::State {
   frame::Archive archive;
   std::vector<std::uint8_t> source;
   std::unordered_map<std::string_view, std::size_t> by_name;
+
+  void read_source() {
+    if (archive.source == frame::Source::none) return;
+    source.resize(static_cast<std::size_t>(archive.source_bytes));
+    ByteReader in = archive.source_coded.reader();
+    entropy::read_bytes(in, source, "source");
+    const std::uint64_t spaces = archive.derived ? in.count("source spaces", 65535) : 0;
+    in.expect_end("source");
+    if (!archive.derived) return;
+    std::vector<api::SourceTensor> tensors;
+    for (std::size_t k = 0; k < archive.entries.size(); ++k) {
+      const frame::TensorHeader header = body(k, UINT64_MAX).header;
+      tensors.push_back({archive.entries[k].name, header.dtype, header.dims, header.bytes()});
+    }
+    source = api::render_safetensors(source, tensors, spaces, budget);
+  }
 
   frame::TensorBody body(std::size_t index, std::uint64_t limit) const {
     const frame::ArchiveEntry& entry = archive.entries.at(index);
@@ -80,17 +123,18 @@ ArchiveReader::ArchiveReader(std::span<const std::uint8_t> frame, const Decompre
   state_->options = options;
   state_->budget = api::output_budget(options, frame.size());
   state_->archive = frame::read_archive(frame, options.verify);
-  const frame::Archive& archive = state_->archive;
-  if (archive.source_bytes > state_->budget) {
-    fail(ErrorKind::limit, "source raw_bytes: {} are more than the output limit of {}", archive.source_bytes, state_->budget);
+  frame::Archive& archive = state_->archive;
+  if (std::max(archive.source_bytes, archive.directory_bytes) > state_->budget) {
+    fail(ErrorKind::limit, "source and directory: {} and {} bytes are more than the output limit of {}", archive.source_bytes,
+         archive.directory_bytes, state_->budget);
   }
-  if (archive.source != frame::Source::none) {
-    state_->source.resize(static_cast<std::size_t>(archive.source_bytes));
-    ByteReader in = archive.source_coded.reader();
-    entropy::read_bytes(in, state_->source, "source");
-    in.expect_end("source");
-  }
+  Bytes directory(static_cast<std::size_t>(archive.directory_bytes));
+  ByteReader in = archive.directory_coded.reader();
+  entropy::read_bytes(in, directory, "directory");
+  in.expect_end("directory");
+  frame::read_directory(directory, archive);
   for (std::size_t k = 0; k < archive.entries.size(); ++k) state_->by_name.emplace(archive.entries[k].name, k);
+  state_->read_source();
 }
 ArchiveReader::~ArchiveReader() = default;
 

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "api/near_names.h"
 #include "base/fail.h"
@@ -15,11 +15,8 @@
 namespace gradwire {
 namespace {
 
-using Names = std::span<const std::string_view>;
+using Names = std::vector<std::string_view>;
 
-constexpr std::array<std::string_view, 2> kMethods{"lossless", "none"};
-constexpr std::array<std::string_view, 7> kParameters{"level", "coder",    "tables", "zeros",
-                                                      "pairs", "checksum", "threads"};
 constexpr std::array<std::pair<std::string_view, Zeros>, 5> kZeros{{{"auto", Zeros::automatic},
                                                                     {"none", Zeros::none},
                                                                     {"in-band", Zeros::in_band},
@@ -32,7 +29,15 @@ std::string_view trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
-std::string join(Names names) {
+/// Names of methods, or of the parameters of one.
+template <typename Table>
+Names names_of(const Table& table) {
+  Names names;
+  for (const auto& row : table) names.push_back(row.name);
+  return names;
+}
+
+std::string join(const Names& names) {
   std::string text;
   for (const std::string_view name : names) {
     text += text.empty() ? "" : ", ";
@@ -41,16 +46,9 @@ std::string join(Names names) {
   return text;
 }
 
-[[noreturn]] void fail_unknown(std::string_view what, std::string_view word, Names known) {
+[[noreturn]] void fail_unknown(std::string_view what, std::string_view word, const Names& known) {
   fail(ErrorKind::invalid_argument, "{} '{}' is unknown{}; known are {}", what, word,
        near_names(word, known), join(known));
-}
-
-bool contains(Names names, std::string_view name) {
-  for (const std::string_view known : names) {
-    if (known == name) return true;
-  }
-  return false;
 }
 
 int parse_int(std::string_view key, std::string_view text) {
@@ -69,10 +67,10 @@ bool parse_bool(std::string_view key, std::string_view text) {
 }
 
 Zeros parse_zeros(std::string_view text) {
-  std::array<std::string_view, kZeros.size()> names;
-  for (std::size_t i = 0; i < kZeros.size(); ++i) {
-    if (kZeros[i].first == text) return kZeros[i].second;
-    names[i] = kZeros[i].first;
+  Names names;
+  for (const auto& [name, zeros] : kZeros) {
+    if (name == text) return zeros;
+    names.push_back(name);
   }
   fail_unknown("zeros", text, names);
 }
@@ -93,7 +91,7 @@ void set_option(CompressOptions& options, std::string_view key, std::string_view
   } else if (key == "threads") {
     options.threads = parse_int(key, value);
   } else {
-    fail_unknown("parameter", key, kParameters);
+    fail_unknown("parameter", key, names_of(methods().front().parameters));
   }
 }
 
@@ -128,7 +126,8 @@ CompressOptions parse_method(std::string_view spec, const CompressOptions& defau
   const std::size_t open = stage.find('(');
   const std::size_t plus = stage.find('+');
   const std::string_view name = trim(stage.substr(0, std::min(open, plus)));
-  if (!contains(kMethods, name)) fail_unknown("method", name, kMethods);
+  const Names known = names_of(methods());
+  if (std::ranges::find(known, name) == known.end()) fail_unknown("method", name, known);
   if (plus != std::string_view::npos) {
     fail(ErrorKind::invalid_argument, "method '{}': {} stands alone, nothing can be added to it",
          spec, name);

@@ -16,7 +16,9 @@ struct ScaledParameters {
   bool has_scales = false;
   bool halved = false;
   bool counted = false;
+  bool joint = false;  ///< symbol and count in one sequence
   bool has_zero = false;
+  unsigned low_count = 0;  ///< lo
   SignMode sign_mode = SignMode::raw;
   std::uint64_t columns = 1;
   std::uint64_t origin = 0;
@@ -35,6 +37,7 @@ struct ScaledParameters {
 struct KernelParameters {
   unsigned kept = 0;
   bool counted = false;
+  unsigned low_count = 0;
   std::uint64_t taps = 2;
   std::uint64_t inner = 1;
 };

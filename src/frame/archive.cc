@@ -43,37 +43,32 @@ void read_source(const Span& span, Archive& archive) {
   const unsigned kind = in.u8("source kind");
   if (kind < 1 || kind > 3) fail(ErrorKind::unsupported, "source kind at byte {}: id {} is not known", span.offset, kind);
   archive.source = static_cast<Source>(kind);
+  const unsigned form = in.u8("source form");
+  archive.derived = form == 1;
+  if (form > 1 || (archive.derived && archive.source != Source::safetensors)) {
+    fail(ErrorKind::corrupt, "source form at byte {}: {} found for source kind {}", span.offset + 1, form, kind);
+  }
   archive.source_bytes = in.count("source raw_bytes", kMaxSourceBytes - 1);
-  archive.source_coded.offset = in.offset();
-  archive.source_coded.bytes = in.rest();
-  archive.source_coded.present = true;
+  archive.source_coded = {in.rest(), in.offset(), span.id_offset, true};
 }
 
-void read_directory(const Span& span, const Span& tensors, Archive& archive) {
+void read_directory_head(const Span& span, Archive& archive) {
   ByteReader in = span.reader();
-  const std::uint64_t count = in.count("directory count", span.bytes.size() / 2);
-  std::unordered_set<std::string_view> names;
-  std::uint64_t offset = 0;
-  archive.entries.reserve(static_cast<std::size_t>(count));
-  for (std::uint64_t k = 0; k < count; ++k) {
-    const std::size_t at = in.offset();
-    const ByteSpan bytes = in.bytes("name", static_cast<std::size_t>(in.count("name length", kMaxName)));
-    ArchiveEntry entry{std::string(bytes.begin(), bytes.end()), tensors.offset + offset, in.varint("body length")};
-    if (!is_utf8(entry.name)) fail(ErrorKind::corrupt, "name at byte {}: not UTF-8", at);
-    if (entry.length > tensors.bytes.size() - offset) {
-      fail(ErrorKind::corrupt, "body length at byte {}: {} found, {} bytes of tensors are left", at, entry.length,
-           tensors.bytes.size() - offset);
-    }
-    offset += entry.length;
-    archive.entries.push_back(std::move(entry));
-    if (!names.insert(archive.entries.back().name).second) {
-      fail(ErrorKind::corrupt, "name at byte {}: '{}' stands twice in the directory", at, archive.entries.back().name);
-    }
+  archive.directory_count = in.varint("directory count");
+  archive.directory_bytes = in.varint("directory raw_bytes");
+  archive.directory_coded = {in.rest(), in.offset(), span.id_offset, true};
+  const std::uint64_t most = 8 * std::uint64_t{in.left()};
+  if (archive.directory_bytes > most || archive.directory_count > archive.directory_bytes / 3) {
+    fail(ErrorKind::corrupt, "directory at byte {}: {} entries in {} bytes found, {} coded bytes allow {} bytes", span.offset,
+         archive.directory_count, archive.directory_bytes, in.left(), most);
   }
-  in.expect_end("directory");
-  if (offset != tensors.bytes.size()) {
-    fail(ErrorKind::corrupt, "directory: body lengths sum to {}, the section tensors has {} bytes", offset, tensors.bytes.size());
-  }
+}
+
+std::size_t shared_prefix(const std::string& a, const std::string& b) noexcept {
+  const std::size_t most = std::min(a.size(), b.size());
+  std::size_t n = 0;
+  while (n < most && a[n] == b[n]) ++n;
+  return n;
 }
 
 void check_footer(ByteSpan frame, const Sections& sections, const Archive& archive, bool verify) {
@@ -111,30 +106,70 @@ Archive read_archive(ByteSpan frame, bool verify) {
                           {Section::source, Section::tensors, Section::directory, Section::footer});
   Archive archive;
   archive.checksums = prelude.checksums();
-  const Span& tensors = sections.required(Section::tensors);
+  archive.tensors = sections.required(Section::tensors);
   const Span& directory = sections.required(Section::directory);
   check_footer(frame, sections, archive, verify);
   read_source(sections[Section::source], archive);
-  read_directory(directory, tensors, archive);
+  read_directory_head(directory, archive);
   return archive;
 }
 
-Bytes write_archive(ByteSpan source_payload, ByteSpan tensors, const std::vector<ArchiveEntry>& entries, bool checksums) {
-  Bytes directory;
-  ByteWriter names(directory);
-  names.varint(entries.size());
-  for (const ArchiveEntry& entry : entries) {
-    names.varint(entry.name.size());
-    names.bytes({reinterpret_cast<const std::uint8_t*>(entry.name.data()), entry.name.size()});
-    names.varint(entry.length);
+void read_directory(ByteSpan decoded, Archive& archive) {
+  ByteReader in(decoded);
+  std::unordered_set<std::string_view> names;
+  std::uint64_t offset = 0;
+  archive.entries.reserve(static_cast<std::size_t>(archive.directory_count));
+  std::string previous;
+  for (std::uint64_t k = 0; k < archive.directory_count; ++k) {
+    const auto shared = static_cast<std::size_t>(in.count("directory shared bytes", previous.size()));
+    const ByteSpan rest = in.bytes("name", static_cast<std::size_t>(in.count("name length", kMaxName - shared)));
+    previous.resize(shared);
+    previous.append(rest.begin(), rest.end());
+    if (!is_utf8(previous)) fail(ErrorKind::corrupt, "directory, tensor {}: its name is not UTF-8", k);
+    ArchiveEntry entry{previous, archive.tensors.offset + offset, in.varint("body length")};
+    const std::uint64_t left = archive.tensors.bytes.size() - offset;
+    if (entry.length > left) {
+      fail(ErrorKind::corrupt, "directory, tensor '{}': body length {} found, {} bytes of tensors are left", previous, entry.length,
+           left);
+    }
+    offset += entry.length;
+    archive.entries.push_back(std::move(entry));
+    if (!names.insert(archive.entries.back().name).second) {
+      fail(ErrorKind::corrupt, "directory: name '{}' stands twice", previous);
+    }
   }
-  const std::size_t source = source_payload.empty() ? 0 : section_bytes(source_payload.size());
-  const std::size_t body = source + section_bytes(tensors.size()) + section_bytes(directory.size()) + section_bytes(kFooterBytes);
+  in.expect_end("directory");
+  if (offset != archive.tensors.bytes.size()) {
+    fail(ErrorKind::corrupt, "directory: body lengths sum to {}, the section tensors has {} bytes", offset,
+         archive.tensors.bytes.size());
+  }
+}
+
+Bytes directory_bytes(const std::vector<ArchiveEntry>& entries) {
+  Bytes bytes;
+  ByteWriter out(bytes);
+  const std::string none;
+  const std::string* previous = &none;
+  for (const ArchiveEntry& entry : entries) {
+    const std::size_t shared = shared_prefix(*previous, entry.name);
+    const std::size_t rest = entry.name.size() - shared;
+    out.varint(shared);
+    out.varint(rest);
+    out.bytes({reinterpret_cast<const std::uint8_t*>(entry.name.data()) + shared, rest});
+    out.varint(entry.length);
+    previous = &entry.name;
+  }
+  return bytes;
+}
+
+Bytes write_archive(ByteSpan source, ByteSpan tensors, ByteSpan directory, bool checksums) {
+  const std::size_t body = (source.empty() ? 0 : section_bytes(source.size())) + section_bytes(tensors.size()) +
+                           section_bytes(directory.size()) + section_bytes(kFooterBytes);
   Bytes frame;
   frame.reserve(kMaxPrelude + body);
   ByteWriter out(frame);
   write_prelude(static_cast<std::uint16_t>(kArchive | (checksums ? kChecksums : 0)), body, out);
-  if (source > 0) write_section(Section::source, source_payload, out);
+  if (!source.empty()) write_section(Section::source, source, out);
   out.u8(static_cast<std::uint8_t>(Section::tensors));
   out.varint(tensors.size());
   const std::size_t before = out.size();

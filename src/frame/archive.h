@@ -24,15 +24,26 @@ struct ArchiveEntry {
 struct Archive {
   bool checksums = false;
   Source source = Source::none;
-  std::uint64_t source_bytes = 0;  ///< of the source's header, decoded
-  Span source_coded;               ///< its integer array
-  std::vector<ArchiveEntry> entries;
+  bool derived = false;            ///< the header is rendered from the directory
+  std::uint64_t source_bytes = 0;  ///< of the header, or of its prefix, decoded
+  Span source_coded;               ///< what follows: an integer array, with derived also `spaces`
+  std::uint64_t directory_bytes = 0;
+  Span directory_coded;            ///< the integer array of the directory
+  std::uint64_t directory_count = 0;
+  Span tensors;
+  std::vector<ArchiveEntry> entries;  ///< filled by read_directory
 };
 
-/// Parses everything but the tensors; compares the footer's hash if there is one and `verify` is set.
+/// Parses everything but the tensors and the directory's entries, whose bytes the caller decodes; compares
+/// the footer's hash if there is one and `verify` is set.
 Archive read_archive(ByteSpan frame, bool verify);
+/// Fills the entries from the decoded bytes of the directory.
+void read_directory(ByteSpan decoded, Archive& archive);
 
-/// The frame around tensor bodies that lie one behind the other. `source_payload` is empty for kind none.
-Bytes write_archive(ByteSpan source_payload, ByteSpan tensors, const std::vector<ArchiveEntry>& entries, bool checksums);
+/// Bytes of the directory before they are coded.
+Bytes directory_bytes(const std::vector<ArchiveEntry>& entries);
+/// The frame around tensor bodies that lie one behind the other. `source` is empty for kind none;
+/// `directory` is the coded section.
+Bytes write_archive(ByteSpan source, ByteSpan tensors, ByteSpan directory, bool checksums);
 
 }  // namespace gradwire::frame

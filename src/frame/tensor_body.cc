@@ -68,7 +68,7 @@ void read_index(TensorBody& body) {
 void check_trailer(const TensorBody& body) {
   const Span& span = body.sections[Section::trailer];
   const std::uint64_t chunks = body.header.elements == 0 ? 0 : body.header.chunk_count();
-  const std::size_t expected = trailer_bytes(chunks, body.checksums);
+  const std::size_t expected = trailer_bytes(chunks, body.checksums, body.in_archive);
   if (span.bytes.size() != expected) {
     fail(ErrorKind::corrupt, "trailer at byte {}: {} bytes found, {} expected", span.offset, span.bytes.size(), expected);
   }
@@ -90,18 +90,19 @@ void check_absent(const TensorBody& body, std::initializer_list<Section> ids, co
 }  // namespace
 
 bool has_second_sequence(const TensorHeader& header) noexcept {
-  return (header.pipeline == Pipeline::scaled && header.scaled.counted) || header.pipeline == Pipeline::kernels;
+  return (header.pipeline == Pipeline::scaled && header.scaled.counted && !header.scaled.joint) || header.pipeline == Pipeline::kernels;
 }
 
-std::size_t trailer_bytes(std::uint64_t chunks, bool checksums) noexcept {
-  if (chunks == 0) return checksums ? 8 : 0;
-  return checksums ? std::max<std::size_t>(static_cast<std::size_t>(chunks) * 8, kTrailerSlack) : kTrailerSlack;
+std::size_t trailer_bytes(std::uint64_t chunks, bool checksums, bool in_archive) noexcept {
+  const std::size_t sums = checksums ? static_cast<std::size_t>(std::max<std::uint64_t>(chunks, 1)) * 8 : 0;
+  return chunks == 0 || in_archive ? sums : std::max(sums, kTrailerSlack);
 }
 
 TensorBody read_tensor_body(ByteSpan bytes, std::size_t prelude, std::size_t origin, bool checksums, std::uint64_t max_output) {
   TensorBody body{.header = {},
                   .has_second = false,
                   .checksums = checksums,
+                  .in_archive = prelude == 0,
                   .index = {},
                   .sections = Sections(bytes.subspan(prelude), origin + prelude,
                                        {Section::tensor, Section::tables, Section::dead, Section::scales, Section::signs,

@@ -27,6 +27,7 @@ struct TensorBody {
   TensorHeader header;
   bool has_second = false;
   bool checksums = false;
+  bool in_archive = false;
   std::vector<ChunkEntry> index;
   Sections sections;
   std::uint64_t head_hash = 0;
@@ -50,6 +51,7 @@ void verify_chunk(const TensorBody& body, std::uint64_t c, ByteSpan decoded, Byt
 
 bool has_second_sequence(const TensorHeader& header) noexcept;
 void write_index(const std::vector<ChunkEntry>& index, bool has_second, ByteWriter& out);
-std::size_t trailer_bytes(std::uint64_t chunks, bool checksums) noexcept;
+/// Bytes of the trailer's payload; without checksums and padding it is absent.
+std::size_t trailer_bytes(std::uint64_t chunks, bool checksums, bool in_archive) noexcept;
 
 }  // namespace gradwire::frame

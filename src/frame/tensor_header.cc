@@ -33,17 +33,23 @@ void read_scaled(ByteReader& in, TensorHeader& header) {
   p.step_log2 = small(in, "step_log2", 0, p.kept < 2 ? p.kept : 2);
   p.window = small(in, "window", 1, kMaxWindow);
   const std::size_t at = in.offset();
-  const unsigned modes = small(in, "modes", 0, 63);
+  const unsigned modes = small(in, "modes", 0, 127);
   if ((modes >> 1 & 3) == 3) fail(ErrorKind::corrupt, "modes at byte {}: sign_mode 3 is not defined", at);
   p.has_scales = modes & 1;
   p.sign_mode = static_cast<SignMode>(modes >> 1 & 3);
   p.counted = modes >> 3 & 1;
   p.halved = modes >> 4 & 1;
   p.has_zero = modes >> 5 & 1;
+  p.joint = modes >> 6 & 1;
   if (p.halved && !p.has_scales) fail(ErrorKind::corrupt, "modes at byte {}: halved without has_scales", at);
-  if (p.counted && (header.dtype == DType::f64 || header.dtype == DType::bf16)) {
-    fail(ErrorKind::corrupt, "modes at byte {}: counted is for f32 and f16 only", at);
+  const bool countable = header.dtype == DType::f32 || header.dtype == DType::f16;
+  if (p.counted && (!countable || p.rest_bits() == 0)) {
+    fail(ErrorKind::corrupt, "modes at byte {}: counted is for f32 and f16 with fraction bits to count", at);
   }
+  if (p.joint && (!p.counted || p.alphabet() > 16)) {
+    fail(ErrorKind::corrupt, "modes at byte {}: joint needs counted and at most 16 symbols", at);
+  }
+  if (p.counted) p.low_count = small(in, "low_count", 0, p.rest_bits());
   p.columns = ranged(in, "columns", 1, kMaxColumns);
   p.origin = in.count("origin", p.columns - 1);
   if (p.sign_mode == SignMode::tap) {
@@ -57,7 +63,8 @@ void write_scaled(const ScaledParameters& p, ByteWriter& out) {
   out.u8(static_cast<std::uint8_t>(p.step_log2));
   out.u8(static_cast<std::uint8_t>(p.window));
   out.u8(static_cast<std::uint8_t>(p.has_scales | static_cast<unsigned>(p.sign_mode) << 1 | p.counted << 3 | p.halved << 4 |
-                                   p.has_zero << 5));
+                                   p.has_zero << 5 | p.joint << 6));
+  if (p.counted) out.u8(static_cast<std::uint8_t>(p.low_count));
   out.varint(p.columns);
   out.varint(p.origin);
   if (p.sign_mode == SignMode::tap) {
@@ -86,14 +93,16 @@ void read_kernels(ByteReader& in, TensorHeader& header) {
   KernelParameters& p = header.kernels;
   if (header.dtype == DType::f64) fail(ErrorKind::corrupt, "pipeline: kernels is not for f64");
   const unsigned fraction = float_format(header.dtype).fraction_bits;
-  p.kept = small(in, "kept", fraction == 10 ? 10 : 7, fraction);
+  const unsigned kernel_fraction = header.dtype == DType::f16 ? 10 : 7;
+  p.kept = small(in, "kept", kernel_fraction, fraction);
   const std::size_t at = in.offset();
   const unsigned modes = in.u8("modes");
   if (modes & ~8u) fail(ErrorKind::corrupt, "modes at byte {}: reserved bits are set ({:#04x})", at, modes);
   p.counted = modes >> 3;
-  if (p.counted && header.dtype != DType::f32) fail(ErrorKind::corrupt, "modes at byte {}: counted needs low bits", at);
+  if (p.counted && p.kept == kernel_fraction) fail(ErrorKind::corrupt, "modes at byte {}: counted needs low bits", at);
+  if (p.counted) p.low_count = small(in, "low_count", 0, p.kept - kernel_fraction);
   p.taps = ranged(in, "taps", 2, 64);
-  p.inner = ranged(in, "inner", 1, kMaxChunkElements);
+  p.inner = ranged(in, "inner", 1, kMaxChunkElements / 2);
   const std::uint64_t group = p.taps * p.inner;
   const bool whole = header.elements % group == 0 &&
                      (header.chunk_elements % group == 0 || header.elements <= header.chunk_elements);
@@ -103,6 +112,7 @@ void read_kernels(ByteReader& in, TensorHeader& header) {
 void write_kernels(const KernelParameters& p, ByteWriter& out) {
   out.u8(static_cast<std::uint8_t>(p.kept));
   out.u8(p.counted ? 8 : 0);
+  if (p.counted) out.u8(static_cast<std::uint8_t>(p.low_count));
   out.varint(p.taps);
   out.varint(p.inner);
 }

@@ -21,6 +21,22 @@ bool padding_is_zero(ByteSpan raw, std::size_t n, unsigned q) noexcept {
   return bits % 8 == 0 || raw.back() >> (bits % 8) == 0;
 }
 
+/// Parts a joint sequence into symbols and the counts of what is no zero; false for symbols that the
+/// alphabet does not have and for zeros with a count.
+bool part(const std::uint8_t* both, std::size_t n, const ScaledParameters& p, std::uint8_t* symbols, std::uint8_t* counts) noexcept {
+  const unsigned zero = p.zero_symbol();
+  std::size_t k = 0;
+  bool sound = true;
+  for (std::size_t i = 0; i < n; ++i) {
+    symbols[i] = both[2 * i];
+    counts[k] = both[2 * i + 1];
+    const bool is_zero = symbols[i] == zero;
+    sound &= symbols[i] < p.alphabet() && (!is_zero || counts[k] == 0);
+    k += !is_zero;
+  }
+  return sound;
+}
+
 /// Spreads compact symbols and records over all positions: masked ones get the zero symbol.
 template <typename Word>
 void expand(const std::uint8_t* mask, std::size_t n, unsigned zero, const std::uint8_t* compact, const Word* packed,
@@ -69,11 +85,17 @@ void TensorDecoder::decode_scaled(std::uint64_t c, std::span<std::uint8_t> out, 
   scratch.side_bytes = in.offset() - body_->chunk_offset(c);
 
   const std::size_t primary_streams = streams_of(entry.table);
-  const std::size_t streams = primary_streams + (p.counted ? streams_of(entry.second) : 0);
+  const std::size_t streams = primary_streams + (p.counted && !p.joint ? streams_of(entry.second) : 0);
   const ChunkParts parts = split_chunk(in, streams, predict::escape_bytes(format, p), scratch, c);
   SequenceCursor cursor{parts.streams.data(), scratch.sizes};
   std::uint8_t* compact = Scratch::sized(scratch.compact, n);
-  decode_sequence(first_, entry.table, coded, cursor, compact, c);
+  if (p.joint) {
+    std::uint8_t* both = Scratch::sized(scratch.symbols, 2 * n);
+    decode_sequence(first_, entry.table, 2 * coded, cursor, both, c);
+    if (!part(both, coded, p, compact, Scratch::sized(scratch.second, n))) refuse(c, "has symbols beyond its alphabet, or counts of zeros");
+  } else {
+    decode_sequence(first_, entry.table, coded, cursor, compact, c);
+  }
 
   const auto zeros = static_cast<std::size_t>(std::count(compact, compact + coded, static_cast<std::uint8_t>(p.zero_symbol())));
   const auto escapes = static_cast<std::size_t>(std::count(compact, compact + coded, static_cast<std::uint8_t>(p.escape_symbol())));
@@ -85,9 +107,9 @@ void TensorDecoder::decode_scaled(std::uint64_t c, std::span<std::uint8_t> out, 
   const unsigned q = p.record_bits();
   if (p.counted) {
     std::uint8_t* second = Scratch::sized(scratch.second, n);
-    decode_sequence(second_, entry.second, count, cursor, second, c);
+    if (!p.joint) decode_sequence(second_, entry.second, count, cursor, second, c);
     BitReader bits(parts.raw);
-    if (!split::unpack_counted(bits, second, count, {p.rest_bits(), p.sign_mode == SignMode::raw}, packed) ||
+    if (!split::unpack_counted(bits, second, count, {p.rest_bits(), p.low_count}, p.sign_mode == SignMode::raw, packed) ||
         !bits.at_exact_end()) {
       refuse(c, "has raw bits that do not match its counts");
     }

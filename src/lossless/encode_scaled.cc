@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/counted.h"
 #include "lossless/chunk_encoder.h"
 #include "lossless/chunk_parts.h"
 #include "lossless/side_info.h"
@@ -48,24 +49,25 @@ class ScaledEncoder final : public ChunkEncoder {
 
   void count(std::uint64_t c, Scratch& scratch, Histograms& histograms) const override {
     if (is_constant(c)) return;
-    const Symbolised<Word> chunk = symbolise(c, scratch);
+    Symbolised<Word> chunk = symbolise(c, scratch);
+    if (parameters().counted) pack_counted(chunk, scratch);
+    if (parameters().joint) join_counts(scratch, chunk);
     count_bytes(chunk.symbols, chunk.coded, histograms.single[0]);
     if (parameters().alphabet() <= 16) count_pairs(chunk.symbols, chunk.coded, histograms.pairs);
-    if (!parameters().counted) return;
-    pack_counted(chunk, scratch);
+    if (!has_second()) return;
     count_bytes(scratch.second.data(), chunk.record_count, histograms.single[1]);
   }
 
   void choose_tables(const Histograms& histograms, const CompressOptions& options) override {
     const auto parts = static_cast<unsigned>(plan_->header.chunk_count());
-    const auto alphabet = parameters().alphabet();
+    const auto alphabet = parameters().joint ? kCountAlphabet : parameters().alphabet();
     entropy::Counts counts{std::span(histograms.single[0]).first(alphabet), {}};
     if (alphabet <= 16) counts.pairs = histograms.pairs;
     const std::uint64_t raw_bits = std::uint64_t{plan_->header.elements} * parameters().record_bits();
     plan_->tables.push_back(choose_for_options(counts, options, raw_bits, parts).table);
     plan_->tables.back().base = plan_->base;
-    if (parameters().counted) {
-      const entropy::Counts second{std::span(histograms.single[1]).first(parameters().rest_bits() + 1), {}};
+    if (has_second()) {
+      const entropy::Counts second{std::span(histograms.single[1]).first(kCountAlphabet), {}};
       plan_->tables.push_back(choose_for_options(second, options, raw_bits, parts).table);
       plan_->second = 1;
     }
@@ -74,17 +76,19 @@ class ScaledEncoder final : public ChunkEncoder {
 
  protected:
   bool encode_coded(std::uint64_t c, Scratch& scratch, std::size_t limit, Bytes& out, EncodedChunk& result) const override {
-    const Symbolised<Word> chunk = symbolise(c, scratch);
+    Symbolised<Word> chunk = symbolise(c, scratch);
     const unsigned streams_log2 = plan_->header.streams_log2;
     scratch.streams.clear();
     scratch.sizes.clear();
+    if (parameters().counted) scratch.raw.resize(pack_counted(chunk, scratch));
+    if (parameters().joint) join_counts(scratch, chunk);
     if (!append_sequence(*coders_[0], plan_->tables[0], streams_log2, chunk.symbols, chunk.coded, scratch)) return false;
-    if (parameters().counted) {
-      scratch.raw.resize(pack_counted(chunk, scratch));
+    if (has_second()) {
       if (!append_sequence(*coders_[1], plan_->tables[1], streams_log2, scratch.second.data(), chunk.record_count, scratch)) {
         return false;
       }
-    } else {
+    }
+    if (!parameters().counted) {
       const unsigned q = parameters().record_bits();
       scratch.raw.resize(split::record_room(chunk.record_count, q));
       split::pack_records(chunk.records, chunk.record_count, q, scratch.raw.data());
@@ -99,6 +103,22 @@ class ScaledEncoder final : public ChunkEncoder {
 
  private:
   const ScaledParameters& parameters() const noexcept { return plan_->header.scaled; }
+  bool has_second() const noexcept { return frame::has_second_sequence(plan_->header); }
+
+  /// Interleaves the symbols with the counts in scratch.second.
+  void join_counts(Scratch& scratch, Symbolised<Word>& chunk) const {
+    std::uint8_t* both = Scratch::sized(scratch.joint, 2 * chunk.coded);
+    const unsigned zero = parameters().zero_symbol();
+    std::size_t k = 0;
+    for (std::size_t i = 0; i < chunk.coded; ++i) {
+      const bool some = chunk.symbols[i] != zero;
+      both[2 * i] = chunk.symbols[i];
+      both[2 * i + 1] = some ? scratch.second[k] : std::uint8_t{0};
+      k += some;
+    }
+    chunk.symbols = both;
+    chunk.coded *= 2;
+  }
 
   Symbolised<Word> symbolise(std::uint64_t c, Scratch& scratch) const {
     const std::size_t n = plan_->header.chunk_size(c);
@@ -164,8 +184,8 @@ class ScaledEncoder final : public ChunkEncoder {
     std::uint8_t* second = Scratch::sized(scratch.second, chunk.record_count);
     scratch.raw.resize(chunk.record_count * sizeof(Word) + 64);
     BitWriter bits(scratch.raw.data());
-    split::pack_counted(chunk.records, chunk.record_count, {parameters().rest_bits(), parameters().sign_mode == SignMode::raw},
-                        second, bits);
+    split::pack_counted(chunk.records, chunk.record_count, {parameters().rest_bits(), parameters().low_count},
+                        parameters().sign_mode == SignMode::raw, second, bits);
     return bits.finish();
   }
 

@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/counted.h"
 #include "lossless/information.h"
 #include "lossless/side_info.h"
+#include "stages/entropy/code_lengths.h"
 #include "stages/entropy/integer_array.h"
 #include "stages/predict/residuals.h"
-#include "stages/split/records.h"
 #include "stages/split/words.h"
 
 namespace gradwire::lossless {
@@ -15,6 +16,7 @@ namespace {
 
 constexpr unsigned kPlainWindow = 14;  ///< with zero and escape: 16 symbols, the fastest code
 constexpr unsigned kWideWindow = 62;
+constexpr std::uint64_t kPairTableBits = 1100;
 
 /// Histogram of residuals (x 2 + flip), from the sample.
 struct Residuals {
@@ -24,6 +26,8 @@ struct Residuals {
   std::uint64_t coded = 0;           ///< elements that are no zero
   std::uint64_t zeros = 0;
   std::uint64_t map_bytes = 0;
+  std::vector<std::uint8_t> fractions;  ///< count of each value, when counted
+  std::uint64_t open_bits = 0;          ///< that the counts leave
 };
 
 void count_residuals(Residuals& residuals) {
@@ -79,49 +83,65 @@ unsigned wide_window(const Residuals& residuals, std::uint64_t escape_bits, unsi
   return size;
 }
 
-/// Bits of the symbols under a window: order-0, or in pairs where that is less and allowed.
-std::uint64_t symbol_bits(const Residuals& residuals, const ScaledParameters& p, std::int32_t base, bool pairs) {
-  std::vector<std::uint32_t> single(p.alphabet(), 0);
-  std::vector<std::uint32_t> joint(256, 0);
+/// Counts single symbols and joint ones of neighbours.
+struct SymbolCounts {
+  std::vector<std::uint32_t> single = std::vector<std::uint32_t>(256, 0);
+  std::vector<std::uint32_t> joint = std::vector<std::uint32_t>(256, 0);
   unsigned previous = 0;
   bool odd = false;
-  const auto add = [&](unsigned symbol) {
+
+  void add(unsigned symbol) {
     ++single[symbol];
     if (odd) ++joint[(previous | symbol << 4) & 255];
     previous = symbol;
     odd = !odd;
-  };
+  }
+  /// Huffman codes of single symbols, or of pairs where that is less and allowed; tables included.
+  std::uint64_t bits(unsigned alphabet, bool pairs) const {
+    const std::vector<std::uint64_t> weights(single.begin(), single.begin() + alphabet);
+    const entropy::Values lengths = entropy::code_lengths(weights);
+    std::uint64_t plain = 4 * alphabet;
+    for (std::size_t s = 0; s < weights.size(); ++s) plain += weights[s] * lengths[s];
+    if (!pairs || alphabet > 16) return plain;
+    const std::uint64_t information = information_bits<std::uint32_t>(joint);
+    return std::min(plain, information + information / 128 + kPairTableBits);
+  }
+};
+
+/// Bits of the symbols, and of the counts if there are any, under a window.
+std::uint64_t symbol_bits(const Residuals& residuals, const ScaledParameters& p, std::int32_t base, bool pairs) {
+  SymbolCounts symbols;
+  SymbolCounts counts;
+  SymbolCounts& second = p.joint ? symbols : counts;
   const unsigned flip_mask = p.sign_factor() - 1;
-  for (const std::int32_t v : residuals.values) {
+  for (std::size_t i = 0; i < residuals.values.size(); ++i) {
+    const std::int32_t v = residuals.values[i];
     if (v == predict::kNoResidual) {
-      if (p.has_zero) add(p.zero_symbol());
+      if (!p.has_zero) continue;
+      symbols.add(p.zero_symbol());
+      if (p.joint) second.add(0);
       continue;
     }
     const auto t = static_cast<std::uint32_t>((v >> 1) - base);
-    add(t < p.window ? (t << flip_mask) + (static_cast<unsigned>(v) & flip_mask) : p.escape_symbol());
+    symbols.add(t < p.window ? (t << flip_mask) + (static_cast<unsigned>(v) & flip_mask) : p.escape_symbol());
+    if (p.counted) second.add(residuals.fractions[i]);
   }
-  const std::uint64_t plain = information_bits<std::uint32_t>(single) + 4 * p.alphabet();
-  if (!pairs || p.alphabet() > 16) return plain;
-  return std::min(plain, information_bits<std::uint32_t>(joint) + 1100);
+  std::uint64_t bits = symbols.bits(p.joint ? kCountAlphabet : p.alphabet(), pairs);
+  if (p.counted && !p.joint) bits += counts.bits(kCountAlphabet, pairs);
+  return bits;
 }
 
+/// The count of every sampled element (0 for zeros), and the bits that they leave open.
 template <typename Word>
-std::uint64_t counted_bits(const TensorView& tensor, const Sample& sample, const ScaledParameters& p) {
-  std::vector<std::uint32_t> counts(p.rest_bits() + 1, 0);
-  std::vector<Word> buffer;
-  std::uint64_t bits = 0;
-  const unsigned dropped = float_format(tensor.dtype).fraction_bits - p.kept;
+void count_fractions(const ScaledParameters& p, FloatFormat format, const Word* words, std::size_t n, Residuals& residuals) {
+  const unsigned dropped = format.fraction_bits - p.kept;
   const Word mask = split::low_mask<Word>(p.rest_bits());
-  for (const Sample::Run& run : sample.runs) {
-    const Word* words = load_words(tensor, run.first, run.n, buffer);
-    for (std::size_t i = 0; i < run.n; ++i) {
-      if (words[i] == 0) continue;
-      const unsigned u = split::significant_bits(static_cast<Word>((words[i] >> dropped) & mask), p.rest_bits());
-      ++counts[u];
-      bits += u > 0 ? u - 1 : 0;
-    }
+  const CountShape shape{p.rest_bits(), p.low_count};
+  for (std::size_t i = 0; i < n; ++i) {
+    const unsigned v = words[i] == 0 ? 0 : count_of(static_cast<Word>(words[i] >> dropped) & mask, shape);
+    residuals.fractions.push_back(static_cast<std::uint8_t>(v));
+    residuals.open_bits += words[i] == 0 ? 0 : open_bits(v, shape);
   }
-  return bits + information_bits<std::uint32_t>(counts) + 4 * counts.size();
 }
 
 template <typename Word>
@@ -136,6 +156,7 @@ Residuals collect(const TensorView& tensor, const Sample& sample, const Plan& pl
     const Word* words = load_words(tensor, run.first, run.n, buffer);
     const predict::ScaledRun scaled{float_format(tensor.dtype), &plan.header.scaled, &plan.grid, 0, run.first, run.n};
     predict::collect_residuals(scaled, words, residuals.values.data() + at);
+    if (plan.header.scaled.counted) count_fractions(plan.header.scaled, float_format(tensor.dtype), words, run.n, residuals);
     const bool dead = has_dead(plan.grid);
     mask.resize(run.n);
     live_mask(plan.grid, plan.header.scaled, run.first, run.n, mask.data());
@@ -146,9 +167,11 @@ Residuals collect(const TensorView& tensor, const Sample& sample, const Plan& pl
       residuals.zeros += zero;
       residuals.coded += !zero;
       flags.push_back(zero);
+      if (plan.header.scaled.counted) residuals.fractions[kept] = residuals.fractions[at + i];
       residuals.values[kept++] = residuals.values[at + i];
     }
     at = kept;
+    if (plan.header.scaled.counted) residuals.fractions.resize(at);
   }
   residuals.values.resize(at);
   if (plan.map_zeros && residuals.zeros > 0) {
@@ -176,7 +199,7 @@ std::uint64_t estimate_scaled(const TensorView& tensor, const Sample& sample, st
   std::uint64_t bits = symbol_bits(residuals, p, plan.base, pairs) + window.outside * (escape_bits - 6);
   bits += 8 * residuals.map_bytes;
   if (p.counted) {
-    bits += counted_bits<Word>(tensor, sample, p) + (p.sign_mode == SignMode::raw ? residuals.coded : 0);
+    bits += residuals.open_bits + (p.sign_mode == SignMode::raw ? residuals.coded : 0);
   } else {
     bits += residuals.coded * p.record_bits();
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/counted.h"
 #include "lossless/estimate.h"
 #include "lossless/estimate_kernels.h"
 #include "lossless/side_info.h"
@@ -111,9 +112,31 @@ class Planner {
     }
     if (tensor_.dtype != DType::f32 && tensor_.dtype != DType::f16) return;
     if (base.header.scaled.kept == 0) return;
-    Plan plan = base;
-    plan.header.scaled.counted = true;
-    consider(std::move(plan), side);
+    for (const bool joint : {false, true}) {
+      Plan plan = base;
+      plan.header.scaled.counted = true;
+      plan.header.scaled.low_count = cheapest_low_count(base.header.scaled.kept);
+      plan.header.scaled.joint = joint;
+      if (!joint || (options_.pairs && options_.coder != Coder::ans)) consider(std::move(plan), side);
+    }
+  }
+
+  /// The lo whose 15 counts waste the fewest bits.
+  unsigned cheapest_low_count(unsigned rest) const {
+    unsigned best = 0;
+    std::uint64_t least = UINT64_MAX;
+    for (unsigned lo = 0; lo == 0 || lo + 14 <= rest; ++lo) {
+      std::uint64_t bits = 0;
+      for (unsigned u = 0; u <= rest; ++u) {
+        const unsigned v = u <= lo ? 0 : u < lo + 15 ? u - lo : 15;
+        bits += survey_.significant[u] * open_bits(v, {rest, lo});
+      }
+      if (bits < least) {
+        least = bits;
+        best = lo;
+      }
+    }
+    return best;
   }
 
   unsigned cheapest_kept(const Plan& base) const {
@@ -145,14 +168,23 @@ class Planner {
     plan.header.scaled.has_scales = true;
     plan.header.scaled.step_log2 = step_log2;
     plan.header.scaled.halved = step_log2 == 0;
-    if (plan.header.scaled.counted && plan.header.scaled.kept <= step_log2) return;
+    if (step_log2 > 0 && plan.header.scaled.counted) {
+      plan.header.scaled.joint = false;  // too many symbols for it
+      if (plan.header.scaled.kept <= step_log2) return;
+      plan.header.scaled.low_count = std::min(plan.header.scaled.low_count, plan.header.scaled.rest_bits());
+    }
     fit_scales<Word>(tensor_, plain.columns, survey_.zeros > 0, units, plan.grid);
     const std::size_t side = write_dead(dead).size() + write_scales(plan.grid).size();
     consider(plan, side);
+    if (step_log2 > 0 && plan.header.scaled.counted) {
+      plan.header.scaled.counted = false;  // the symbols have taken bits that counts had used
+      consider(plan, side);
+    }
     if (signs_.row_signs.empty()) fit_signs<Word>(tensor_, plain.columns, signs_);
     plan.grid.row_signs = signs_.row_signs;
     plan.grid.column_signs = signs_.column_signs;
     plan.header.scaled.sign_mode = SignMode::rank_one;
+    plan.header.scaled.joint = false;
     const std::size_t signs = write_signs(plan.grid).size();
     consider(std::move(plan), side + signs);
   }
@@ -163,6 +195,7 @@ class Planner {
     Plan plan = best_;
     ScaledParameters& p = plan.header.scaled;
     p.sign_mode = SignMode::tap;
+    p.joint = false;
     p.taps = taps_;
     p.inner = 1;
     plan.grid.row_signs.clear();
@@ -181,7 +214,11 @@ class Planner {
     p.taps = taps_;
     p.counted = plain.counted && tensor_.dtype == DType::f32;
     p.kept = std::max(plain.kept, predict::kernel_fraction(tensor_.dtype));
-    p.counted = p.counted && p.kept > predict::kernel_fraction(tensor_.dtype);
+    const unsigned low = p.kept - predict::kernel_fraction(tensor_.dtype);
+    p.counted = p.counted && low > 0;
+    // Counts start where they did for the whole fraction, less what the lattice takes.
+    const unsigned taken = predict::kernel_fraction(tensor_.dtype);
+    p.low_count = p.counted && plain.low_count > taken ? std::min(plain.low_count - taken, low) : 0;
     const predict::Taps taps = fit_kernels<Word>(tensor_, p);
     for (unsigned effort = 0; effort <= 3; ++effort) {
       plan.taps = predict::with_effort(taps, effort);

@@ -12,7 +12,7 @@
 namespace gradwire::lossless {
 
 struct Scratch {
-  std::vector<std::uint8_t> symbols, compact, second, mask;
+  std::vector<std::uint8_t> symbols, compact, second, joint, mask;
   std::vector<std::uint16_t> sizes;
   Bytes side, raw, streams, escapes;
   std::tuple<std::vector<std::uint16_t>, std::vector<std::uint32_t>, std::vector<std::uint64_t>> words, records, packed;

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "base/fail.h"
-#include "base/hash.h"
+#include "base/counted.h"
 #include "lossless/sequence_cursor.h"
 #include "lossless/side_info.h"
 #include "stages/split/words.h"
@@ -44,14 +44,12 @@ void TensorDecoder::prepare_coders() {
   }
   const bool kernels = header.pipeline == frame::Pipeline::kernels;
   const unsigned alphabet = kernels ? predict::kernel_alphabet(taps_.effort) : header.scaled.alphabet();
-  const unsigned counts = kernels ? header.kernels.kept - predict::kernel_fraction(header.dtype) + 1
-                                  : header.scaled.rest_bits() + 1;
   for (const frame::ChunkEntry& entry : body_->index) {
     if (entry.kind != frame::ChunkKind::coded && entry.kind != frame::ChunkKind::mapped) continue;
-    first_.add(tables_, entry.table, alphabet, "chunk table");
+    first_.add(tables_, entry.table, header.scaled.joint ? kCountAlphabet : alphabet, "chunk table");
     if (kernels) second_.add(tables_, entry.second, alphabet, "table of tap 0");
-    if (!kernels && header.scaled.counted) second_.add(tables_, entry.second, counts, "table of counts");
-    if (kernels && header.kernels.counted) third_.add(tables_, entry.second + 1u, counts, "table of counts");
+    if (!kernels && body_->has_second) second_.add(tables_, entry.second, kCountAlphabet, "table of counts");
+    if (kernels && header.kernels.counted) third_.add(tables_, entry.second + 1u, kCountAlphabet, "table of counts");
   }
 }
 

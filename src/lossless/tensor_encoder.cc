@@ -123,9 +123,9 @@ class BodyWriter {
     Bytes index;
     ByteWriter index_writer(index);
     frame::write_index(index_, frame::has_second_sequence(plan.header), index_writer);
-    const std::size_t trailer = frame::trailer_bytes(index_.size(), options_.checksum);
+    const std::size_t trailer = frame::trailer_bytes(index_.size(), options_.checksum, in_archive_);
     const std::size_t body = head.size() + frame::section_bytes(index.size()) + frame::section_bytes(chunk_bytes) +
-                             frame::section_bytes(trailer);
+                             (trailer > 0 ? frame::section_bytes(trailer) : 0);
     Bytes front;
     ByteWriter writer(front);
     if (!in_archive_) frame::write_prelude(flags(), body, writer);
@@ -136,6 +136,7 @@ class BodyWriter {
     std::memcpy(out_.data() + start_, front.data(), front.size());
     std::memmove(out_.data() + start_ + front.size(), out_.data() + start_ + gap, chunk_bytes);
     out_.resize(start_ + front.size() + chunk_bytes);
+    if (trailer == 0) return;
     ByteWriter out(out_);
     frame::write_section(frame::Section::trailer, checksums(plan, front, trailer), out);
   }

@@ -129,10 +129,18 @@ TEST(IntegerArray, RandomValuesOfAnyCountComeBack) {
   }
 }
 
+TEST(IntegerArray, ShortAndLongStreamsComeBack) {
+  std::mt19937_64 random(4);
+  for (const std::size_t n : {4095, 4096, 4097, 70000}) {
+    Integers values(n);
+    for (auto& value : values) value = static_cast<std::int32_t>(random() >> (52 + random() % 10));
+    expect_round_trip(values);
+  }
+}
+
 TEST(IntegerArray, ModesOfBytesMayHoldIntegers) {
   const Symbols values{3, 1, 4, 1, 5, 9, 2, 6};
-  Bytes plain{4};
-  plain.insert(plain.end(), values.begin(), values.end());
+  const Bytes plain{4, 3, 1, 4, 1, 5, 9, 2, 6};
   ByteReader in(plain);
   Integers result(values.size());
   read_integers(in, result, 1, 9, "test");

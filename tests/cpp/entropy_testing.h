@@ -72,14 +72,14 @@ struct Encoded {
 
 inline Encoded encode(const Table& table, const Symbols& symbols, unsigned streams_log2) {
   Encoded result;
-  result.bytes.resize(encode_room(symbols.size()));
+  Symbols room(encode_room(symbols.size()));
   result.sizes.resize(stream_count(table, streams_log2));
   const std::size_t size = make_encoder(table)->encode(symbols.data(), symbols.size(), streams_log2,
-                                                       result.bytes.data(), result.sizes.data());
+                                                       room.data(), result.sizes.data());
   EXPECT_NE(size, SIZE_MAX);
-  Symbols exact(result.bytes.begin(), result.bytes.begin() + static_cast<std::ptrdiff_t>(size));
-  exact.resize(size + kReadSlack, 0xA5);
-  result.bytes = std::move(exact);
+  // Made at its final size: a vector that grew would own more than it shows.
+  result.bytes = Symbols(size + kReadSlack, 0xA5);
+  std::copy_n(room.begin(), size, result.bytes.begin());
   return result;
 }
 

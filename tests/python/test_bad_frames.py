@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import gradwire
 import numpy as np
 import pytest
-
-import gradwire
 from gradwire.dtypes import numpy_dtype
 
 BUDGET = 1 << 20  # a damaged shape may ask for much

@@ -6,9 +6,8 @@ import doctest
 import importlib
 import pkgutil
 
-import pytest
-
 import gradwire
+import pytest
 
 MODULES = ["gradwire"] + [
     f"gradwire.{module.name}"

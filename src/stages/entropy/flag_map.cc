@@ -10,10 +10,24 @@ enum Kind : std::uint8_t { kBitmap = 1, kRuns = 2 };
 
 // --- bitmap ----------------------------------------------------------------------
 
+/// Eight flags, one a byte, to the bits of a byte: byte k is moved to bit 56 + k of the product,
+/// and no two of its terms meet.
+std::uint8_t pack(std::uint64_t flags) {
+  return static_cast<std::uint8_t>(flags * 0x0102040810204080 >> 56);
+}
+
+/// The bits of a byte to eight flags: byte k keeps bit k only, then any that is not 0 becomes 1.
+std::uint64_t unpack(std::uint8_t bits) {
+  const std::uint64_t kept = bits * 0x0101010101010101u & 0x8040201008040201u;
+  return (kept + 0x7f7f7f7f7f7f7f7fu) >> 7 & 0x0101010101010101u;
+}
+
 void write_bitmap(std::span<const std::uint8_t> flags, ByteWriter& out) {
+  const std::size_t whole = flags.size() / 8;
   Bytes bitmap((flags.size() + 7) / 8);
-  for (std::size_t i = 0; i < flags.size(); ++i) {
-    bitmap[i / 8] = static_cast<std::uint8_t>(bitmap[i / 8] | flags[i] << (i & 7));
+  for (std::size_t i = 0; i < whole; ++i) bitmap[i] = pack(load<std::uint64_t>(&flags[8 * i]));
+  for (std::size_t i = 8 * whole; i < flags.size(); ++i) {
+    bitmap[whole] = static_cast<std::uint8_t>(bitmap[whole] | flags[i] << (i & 7));
   }
   out.u8(kBitmap);
   write_bytes(bitmap, out);
@@ -21,10 +35,12 @@ void write_bitmap(std::span<const std::uint8_t> flags, ByteWriter& out) {
 
 void read_bitmap(ByteReader& in, std::span<std::uint8_t> flags, const char* field) {
   const std::size_t start = in.offset();
+  const std::size_t whole = flags.size() / 8;
   Bytes bitmap((flags.size() + 7) / 8);
   read_bytes(in, bitmap, field);
-  for (std::size_t i = 0; i < flags.size(); ++i) flags[i] = bitmap[i / 8] >> (i & 7) & 1;
-  if (flags.size() % 8 != 0 && bitmap.back() >> (flags.size() % 8) != 0) {
+  for (std::size_t i = 0; i < whole; ++i) store(&flags[8 * i], unpack(bitmap[i]));
+  for (std::size_t i = 8 * whole; i < flags.size(); ++i) flags[i] = bitmap[whole] >> (i & 7) & 1;
+  if (flags.size() % 8 != 0 && bitmap[whole] >> (flags.size() % 8) != 0) {
     fail(ErrorKind::corrupt, "{} at byte {}: bits behind the last flag are not zero", field, start);
   }
 }
@@ -47,6 +63,22 @@ Runs runs_of(std::span<const std::uint8_t> flags) {
     runs.lengths.push_back(static_cast<std::int32_t>(end - begin));
     at = end;
   }
+}
+
+std::size_t count_runs(std::span<const std::uint8_t> flags) {
+  std::size_t count = 0;
+  std::uint8_t previous = 0;
+  for (const std::uint8_t flag : flags) {
+    count += flag & ~previous;
+    previous = flag;
+  }
+  return count;
+}
+
+/// A coded bitmap comes close to the entropy, but for its bit a byte at least. Runs can only win
+/// below that, where they are rare; trying them elsewhere would take longer than all the rest.
+bool may_be_shorter_as_runs(std::span<const std::uint8_t> flags) {
+  return count_runs(flags) <= flags.size() / 24 + 8;
 }
 
 void write_runs(const Runs& runs, ByteWriter& out) {
@@ -89,8 +121,8 @@ void write_flags(std::span<const std::uint8_t> flags, ByteWriter& out) {
   write_bitmap(flags, bitmap_out);
   Bytes runs;
   ByteWriter runs_out(runs);
-  write_runs(runs_of(flags), runs_out);
-  out.bytes(runs.size() < bitmap.size() ? runs : bitmap);
+  if (may_be_shorter_as_runs(flags)) write_runs(runs_of(flags), runs_out);
+  out.bytes(!runs.empty() && runs.size() < bitmap.size() ? runs : bitmap);
 }
 
 void read_flags(ByteReader& in, std::span<std::uint8_t> flags, const char* field) {

@@ -10,6 +10,7 @@ namespace {
 
 constexpr int kFirstEdge = -64;
 constexpr int kLastEdge = 48;
+constexpr std::size_t kEdges = kLastEdge - kFirstEdge + 1;
 constexpr std::uint64_t kTotal = 1u << 20;
 /// Every symbol has at least this weight, 2^-12 of the total.
 constexpr std::uint64_t kFloor = 256;
@@ -21,7 +22,7 @@ constexpr std::size_t kMaxAlphabet = 126;
 
 struct ShapeRow {
   unsigned hundredths;
-  std::array<std::uint32_t, kLastEdge - kFirstEdge + 1> below;
+  std::array<std::uint32_t, kEdges> below;
 
   /// 2^20 times the probability of lying below an edge, in quarter octaves from the median.
   std::uint64_t below_edge(int edge) const {
@@ -103,12 +104,38 @@ struct Observed {
   }
 };
 
+/// log2 of the weight of a residual's symbols, by shape and by the residual's lower edge.
+using WeightLogs = std::array<std::array<std::uint32_t, kEdges>, kShapes>;
+
+WeightLogs make_logs(GennormLayout layout) {
+  WeightLogs logs;
+  for (unsigned row = 0; row < kShapes; ++row) {
+    Placed at_edge(row, layout, 0, 1);
+    for (std::size_t i = 0; i < kEdges; ++i) {
+      at_edge.start = kFirstEdge + static_cast<int>(i);
+      logs[row][i] = fixed_log2(at_edge.residual_weight(0));
+    }
+  }
+  return logs;
+}
+
+/// Made once for all layouts: a fit looks at a thousand candidates.
+const WeightLogs& weight_logs(GennormLayout layout) {
+  static const auto all = [] {
+    std::array<WeightLogs, 2 * (kMaxStepLog2 + 1)> logs;
+    for (unsigned i = 0; i < logs.size(); ++i) logs[i] = make_logs({i / 2, i % 2 != 0});
+    return logs;
+  }();
+  return all[2 * layout.step_log2 + layout.flips];
+}
+
 /// What the logarithms of the weights save; the cost is a constant less this.
-std::uint64_t saved(const Observed& observed, const Placed& placed) {
+std::uint64_t saved(const Observed& observed, const Placed& placed,
+                    const std::array<std::uint32_t, kEdges>& logs) {
   std::uint64_t sum = observed.escapes * fixed_log2(placed.escape_weight());
   for (unsigned v = 0; v < placed.window; ++v) {
-    if (observed.residuals[v] == 0) continue;
-    sum += observed.residuals[v] * fixed_log2(placed.residual_weight(v));
+    const int edge = std::min(placed.start + static_cast<int>(v) * placed.step, kLastEdge);
+    sum += observed.residuals[v] * logs[static_cast<std::size_t>(edge - kFirstEdge)];
   }
   return sum;
 }
@@ -145,10 +172,12 @@ std::optional<GennormParameters> fit_gennorm(std::span<const std::uint32_t> coun
   if (window == 0) return std::nullopt;
   const Observed observed(counts, symbols_a_residual(layout));
   Fields best{0, layout, 0, best_zero_class(observed, counts.size())};
+  const WeightLogs& logs = weight_logs(layout);
   std::uint64_t most_saved = 0;
   for (unsigned row = 0; row < kShapes; ++row) {
     for (unsigned median = 0; median < kMedians; ++median) {
-      const std::uint64_t candidate = saved(observed, Placed(row, layout, median, window));
+      const Placed placed(row, layout, median, window);
+      const std::uint64_t candidate = saved(observed, placed, logs[row]);
       if (candidate <= most_saved) continue;
       most_saved = candidate;
       best.row = row;

@@ -64,6 +64,10 @@ class HuffmanEncoder final : public SequenceEncoder {
   Entries joined_{};  ///< of two neighbours below 16, s0 | s1 << 4, whatever the code is over
 };
 
+/// Decodes a stream that is too short to pay for HuffmanDecoder's table; exact end as there. Reads
+/// nothing past the span.
+bool decode_short_stream(const Values& lengths, ByteSpan stream, std::span<std::uint8_t> symbols);
+
 class HuffmanDecoder final : public SequenceDecoder {
  public:
   HuffmanDecoder(const Values& lengths, bool pairs);

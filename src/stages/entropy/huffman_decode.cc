@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <bit>
+#include <cassert>
 
+#include "base/bits.h"
 #include "stages/entropy/huffman.h"
 #include "stages/entropy/unroll.h"
 
@@ -157,14 +159,32 @@ std::uint64_t window_at(const std::uint8_t* src, std::uint64_t position) {
 
 /// A stream must end in its last byte, and the rest of that byte must be zero.
 bool at_exact_end(const std::uint8_t* src, const Lane& lane) {
-  const std::uint64_t padding = lane.end_position - lane.position;
-  if (lane.position > lane.end_position || padding > 7) return false;
-  return padding == 0 || src[lane.position >> 3] >> (lane.position & 7) == 0;
+  if (lane.position > lane.end_position || lane.end_position - lane.position > 7) return false;
+  return lane.position == lane.end_position || src[lane.position >> 3] >> (lane.position & 7) == 0;
 }
 
 }  // namespace
 
+bool decode_short_stream(const Values& lengths, ByteSpan stream, std::span<std::uint8_t> symbols) {
+  const auto codes = canonical_codes(lengths);
+  std::array<std::uint16_t, 1u << kLookupBits> table;  // symbol << 8 | length, by the next 11 bits
+  for (std::size_t s = 0; s < kMaxSymbols; ++s) {
+    if (lengths[s] == 0) continue;
+    for (std::size_t i = codes[s]; i <= kLookupMask; i += std::size_t{1} << lengths[s]) {
+      table[i] = static_cast<std::uint16_t>(s << 8 | lengths[s]);
+    }
+  }
+  BitReader bits(stream);
+  for (std::uint8_t& symbol : symbols) {
+    const std::uint16_t entry = table[bits.peek(kLookupBits)];
+    symbol = static_cast<std::uint8_t>(entry >> 8);
+    bits.skip(entry & 255);
+  }
+  return bits.at_exact_end();
+}
+
 HuffmanDecoder::HuffmanDecoder(const Values& lengths, bool pairs) : pairs_(pairs) {
+  assert(is_complete_code(lengths));  // else parts of the table would not be set
   for (std::size_t s = 0; s < kMaxSymbols; ++s) lengths_[s] = static_cast<std::uint8_t>(lengths[s]);
   TableBuilder(lengths, pairs).build(table_.data());
 }
@@ -222,8 +242,8 @@ bool HuffmanDecoder::run(const std::uint8_t* src, std::span<Lane> streams) const
 
 bool HuffmanDecoder::decode(const std::uint8_t* src, std::span<const std::uint16_t> sizes,
                             std::size_t n, unsigned streams_log2, std::uint8_t* symbols) const {
-  if (streams_log2 > kMaxStreamsLog2 || sizes.size() != std::size_t{1} << streams_log2)
-    return false;
+  if (streams_log2 > kMaxStreamsLog2) return false;
+  if (sizes.size() != std::size_t{1} << streams_log2) return false;
   const std::size_t segment = segment_symbols(n, streams_log2);
   std::array<Lane, kMaxStreams> streams;
   std::size_t used = 0;

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cassert>
+#include <utility>
 
 #include "stages/entropy/huffman.h"
 #include "stages/entropy/unroll.h"
@@ -6,10 +8,9 @@
 namespace gradwire::entropy {
 namespace {
 
-/// Bits of one stream on their way out. New codes enter at the top of `pending`, so neither they
-/// nor a store need a shift by the number of bits held; only the low byte of `count` means
-/// anything. The lengths that entries carry in their lowest byte end up below the `count` highest
-/// bits, which is why at most 56 bits may be held.
+/// Bits of one stream on their way out. New codes enter at the top of `pending`, so that an entry
+/// needs no shift of its own. Only the low byte of `count` means anything. The lengths that entries
+/// carry in their lowest byte stay below the `count` highest bits while these are at most 56.
 struct BitLane {
   std::uint64_t pending = 0;
   std::uint64_t count = 0;
@@ -69,6 +70,7 @@ std::size_t encode_groups(const std::array<std::uint64_t, kMaxSymbols>& entries,
 }  // namespace
 
 HuffmanEncoder::HuffmanEncoder(const Values& lengths, bool pairs) : pairs_(pairs) {
+  assert(is_complete_code(lengths));
   const auto codes = canonical_codes(lengths);
   for (std::size_t s = 0; s < kMaxSymbols; ++s) units_[s] = make_entry(codes[s], lengths[s]);
   if (pairs) {
@@ -141,7 +143,7 @@ std::size_t HuffmanEncoder::encode(const std::uint8_t* symbols, std::size_t n,
   for (unsigned k = 0; k < streams && fits;) {
     const std::size_t begin = std::min(n, k * segment);
     const std::size_t count = std::min(segment, n - begin);
-    if (count < segment || k + 1 == streams || n - begin < 2 * segment) {
+    if (k + 1 == streams || begin + 2 * segment > n) {
       close(k++, count == 0 ? 0 : encode_stream(symbols + begin, count, out));
       continue;
     }

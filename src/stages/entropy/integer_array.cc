@@ -86,6 +86,23 @@ Values read_code(ByteReader& in, unsigned symbols, const char* field) {
   return lengths;
 }
 
+/// From here on a stream pays for the table of the fast decoder.
+constexpr std::size_t kLongStream = 4096;
+
+bool decode_symbols(ByteSpan stream, std::size_t bytes_behind, const Values& lengths,
+                    std::span<std::uint8_t> symbols) {
+  if (symbols.size() < kLongStream) return decode_short_stream(lengths, stream, symbols);
+  Bytes with_slack;
+  const std::uint8_t* src = stream.data();
+  if (bytes_behind < kReadSlack) {
+    with_slack.resize(stream.size() + kReadSlack);
+    std::copy(stream.begin(), stream.end(), with_slack.begin());
+    src = with_slack.data();
+  }
+  return HuffmanDecoder(lengths, false)
+      .decode_stream(src, stream.size(), symbols.size(), symbols.data());
+}
+
 void read_stream(ByteReader& in, unsigned code_symbols, std::span<std::uint8_t> symbols,
                  const char* field) {
   const Values lengths = read_code(in, code_symbols, field);
@@ -98,15 +115,7 @@ void read_stream(ByteReader& in, unsigned code_symbols, std::span<std::uint8_t> 
          bytes, symbols.size(), (symbols.size() + 7) / 8, most);
   }
   const ByteSpan stream = in.bytes(field, static_cast<std::size_t>(bytes));
-  Bytes with_slack;
-  const std::uint8_t* src = stream.data();
-  if (in.left() < kReadSlack) {
-    with_slack.resize(stream.size() + kReadSlack);
-    std::copy(stream.begin(), stream.end(), with_slack.begin());
-    src = with_slack.data();
-  }
-  if (!HuffmanDecoder(lengths, false)
-           .decode_stream(src, stream.size(), symbols.size(), symbols.data())) {
+  if (!decode_symbols(stream, in.left(), lengths, symbols)) {
     fail(ErrorKind::corrupt, "{} at byte {}: stream does not hold exactly {} symbols", field, start,
          symbols.size());
   }
@@ -131,6 +140,7 @@ Bytes encode_terms(std::span<const std::int64_t> terms, Mode mode) {
   out.u8(mode);
   out.varint(zigzag(*least));
   Bytes symbols;
+  symbols.reserve(terms.size());
   Bytes extra(4 * terms.size() + 8);
   BitWriter bits(extra.data());
   for (const std::int64_t term : terms) {

@@ -21,7 +21,8 @@ void read_integers(ByteReader& in, std::span<std::int32_t> values, std::int32_t 
 void write_bytes(std::span<const std::uint8_t> values, ByteWriter& out);
 void read_bytes(ByteReader& in, std::span<std::uint8_t> values, const char* field);
 
-/// Flags are bytes 0 or 1. Appends the shorter of bitmap and runs.
+/// Flags are bytes 0 or 1. Appends the shorter of bitmap and runs (which are not tried where they
+/// are many).
 void write_flags(std::span<const std::uint8_t> flags, ByteWriter& out);
 void read_flags(ByteReader& in, std::span<std::uint8_t> flags, const char* field);
 

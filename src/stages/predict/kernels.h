@@ -62,7 +62,7 @@ struct KernelSymbols {
   std::size_t first_tap;  ///< how many belong to tap 0
   std::size_t count;
   Word* low;              ///< low records (kept - L bits), one a coded element
-  std::uint8_t* second;   ///< u of each when counted
+  std::uint8_t* second;   ///< count of each when counted
   std::size_t escapes;
 };
 

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstdlib>
 
+#include "base/counted.h"
 #include "stages/predict/kernels.h"
 
 namespace gradwire::predict {
@@ -36,7 +37,8 @@ class Lattice {
         below_(format_.fraction_bits - fraction_),
         reach_(static_cast<std::int32_t>(kernel_reach(run.taps->effort))),
         base_(run.taps->base),
-        counted_(run.parameters->counted) {}
+        counted_(run.parameters->counted),
+        counts_{low_bits, run.parameters->low_count} {}
 
   /// v of an element that later taps are guessed from.
   std::int32_t value(Word word, std::int32_t scale) const noexcept {
@@ -112,22 +114,18 @@ class Lattice {
     return true;
   }
 
-  /// Notes the low bits of a word: as a record, or with counted as bits and the u returned.
+  /// Notes the low bits of a word: as a record, or with counted as bits and the count returned.
   std::uint8_t put_low(Word word, Word& record, BitWriter& raw) const noexcept {
     record = static_cast<Word>((word >> dropped_) & ((Word{1} << low_bits) - 1));
-    if (!counted_) return 0;
-    const unsigned u = record == 0 ? 0 : low_bits - static_cast<unsigned>(std::countr_zero(record));
-    if (u > 1) raw.put(static_cast<std::uint64_t>(record) >> (low_bits - u + 1), u - 1);
-    return static_cast<std::uint8_t>(u);
+    return counted_ ? static_cast<std::uint8_t>(put_counted(record, counts_, raw)) : std::uint8_t{0};
   }
 
   bool get_low(const KernelInput<Word>& input, std::size_t k, BitReader& raw, Word& word) const noexcept {
-    Word record = 0;
+    std::uint64_t record = 0;
     if (!counted_) {
       record = input.low[k];
-    } else if (const unsigned u = input.second[k]; u > 0) {
-      if (u > low_bits) return false;
-      record = static_cast<Word>((raw.get(u - 1) << 1 | 1) << (low_bits - u));
+    } else if (!get_counted(input.second[k], counts_, raw, record)) {
+      return false;
     }
     word = static_cast<Word>(word | static_cast<Word>(record << dropped_));
     return true;
@@ -161,6 +159,7 @@ class Lattice {
   std::int32_t reach_;
   std::int32_t base_;
   bool counted_;
+  CountShape counts_;
 };
 
 }  // namespace gradwire::predict

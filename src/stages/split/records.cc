@@ -1,7 +1,5 @@
 #include "stages/split/records.h"
 
-#include <bit>
-
 namespace gradwire::split {
 namespace {
 
@@ -68,40 +66,32 @@ void unpack_records(const std::uint8_t* src, std::size_t n, unsigned q, Word* re
 }
 
 template <typename Word>
-unsigned significant_bits(Word g, unsigned rest) noexcept {
-  return g == 0 ? 0 : rest - static_cast<unsigned>(std::countr_zero(g));
-}
-
-template <typename Word>
-void pack_counted(const Word* records, std::size_t n, CountedShape shape, std::uint8_t* second, BitWriter& out) noexcept {
+void pack_counted(const Word* records, std::size_t n, CountShape shape, bool has_sign, std::uint8_t* counts,
+                  BitWriter& out) noexcept {
   for (std::size_t i = 0; i < n; ++i) {
-    const Word g = static_cast<Word>(shape.has_sign ? records[i] >> 1 : records[i]);
-    const unsigned u = significant_bits(g, shape.rest);
-    second[i] = static_cast<std::uint8_t>(u);
-    if (shape.has_sign) out.put(records[i] & 1, 1);
-    if (u > 1) out.put(static_cast<std::uint64_t>(g) >> (shape.rest - u + 1), u - 1);
+    if (has_sign) out.put(records[i] & 1, 1);
+    const std::uint64_t g = has_sign ? std::uint64_t{records[i]} >> 1 : std::uint64_t{records[i]};
+    counts[i] = static_cast<std::uint8_t>(put_counted(g, shape, out));
   }
 }
 
 template <typename Word>
-bool unpack_counted(BitReader& in, const std::uint8_t* second, std::size_t n, CountedShape shape, Word* records) noexcept {
+bool unpack_counted(BitReader& in, const std::uint8_t* counts, std::size_t n, CountShape shape, bool has_sign,
+                    Word* records) noexcept {
   for (std::size_t i = 0; i < n; ++i) {
-    const unsigned u = second[i];
-    if (u > shape.rest) return false;
-    const Word sign = shape.has_sign ? static_cast<Word>(in.get(1)) : Word{0};
-    Word g = 0;
-    if (u > 0) g = static_cast<Word>((in.get(u - 1) << 1 | 1) << (shape.rest - u));
-    records[i] = shape.has_sign ? static_cast<Word>(static_cast<Word>(g << 1) | sign) : g;
+    const std::uint64_t sign = has_sign ? in.get(1) : 0;
+    std::uint64_t g = 0;
+    if (!get_counted(counts[i], shape, in, g)) return false;
+    records[i] = static_cast<Word>(has_sign ? g << 1 | sign : g);
   }
   return true;
 }
 
-#define GRADWIRE_RECORDS(Word)                                                                                   \
-  template void pack_records<Word>(const Word*, std::size_t, unsigned, std::uint8_t*) noexcept;                  \
-  template void unpack_records<Word>(const std::uint8_t*, std::size_t, unsigned, Word*) noexcept;                \
-  template unsigned significant_bits<Word>(Word, unsigned) noexcept;                                             \
-  template void pack_counted<Word>(const Word*, std::size_t, CountedShape, std::uint8_t*, BitWriter&) noexcept;  \
-  template bool unpack_counted<Word>(BitReader&, const std::uint8_t*, std::size_t, CountedShape, Word*) noexcept;
+#define GRADWIRE_RECORDS(Word)                                                                                         \
+  template void pack_records<Word>(const Word*, std::size_t, unsigned, std::uint8_t*) noexcept;                        \
+  template void unpack_records<Word>(const std::uint8_t*, std::size_t, unsigned, Word*) noexcept;                      \
+  template void pack_counted<Word>(const Word*, std::size_t, CountShape, bool, std::uint8_t*, BitWriter&) noexcept;    \
+  template bool unpack_counted<Word>(BitReader&, const std::uint8_t*, std::size_t, CountShape, bool, Word*) noexcept;
 
 GRADWIRE_RECORDS(std::uint16_t)
 GRADWIRE_RECORDS(std::uint32_t)

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/bits.h"
+#include "base/counted.h"
 
 namespace gradwire::split {
 
@@ -24,22 +24,15 @@ void pack_records(const Word* records, std::size_t n, unsigned q, std::uint8_t* 
 template <typename Word>
 void unpack_records(const std::uint8_t* src, std::size_t n, unsigned q, Word* records) noexcept;
 
-/// Shape of counted records: `rest` fraction bits, with the sign as lowest bit when has_sign.
-struct CountedShape {
-  unsigned rest;
-  bool has_sign;
-};
-
-/// u: bits of `g` (of `rest` bits) down to its lowest set one.
+/// Writes the count of each record to counts[]; appends the bits to `out`. has_sign: a record's lowest bit
+/// is the sign.
 template <typename Word>
-unsigned significant_bits(Word g, unsigned rest) noexcept;
+void pack_counted(const Word* records, std::size_t n, CountShape shape, bool has_sign, std::uint8_t* counts,
+                  BitWriter& out) noexcept;
 
-/// Writes u of each record to second[]; appends the bits to `out`.
+/// False when a count asks for more bits than a record has.
 template <typename Word>
-void pack_counted(const Word* records, std::size_t n, CountedShape shape, std::uint8_t* second, BitWriter& out) noexcept;
-
-/// False when a u is over `rest`.
-template <typename Word>
-bool unpack_counted(BitReader& in, const std::uint8_t* second, std::size_t n, CountedShape shape, Word* records) noexcept;
+bool unpack_counted(BitReader& in, const std::uint8_t* counts, std::size_t n, CountShape shape, bool has_sign,
+                    Word* records) noexcept;
 
 }  // namespace gradwire::split
