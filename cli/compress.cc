@@ -38,7 +38,7 @@ class Compression {
     OutputFile output(names_.next(file, compressed_name(file)), flags_.output.force, input.mode());
     const bool is_stdout = is_standard_stream(output.path());
     check_removal(file, is_stdout);
-    const std::vector<std::uint8_t> frame = encode(source, file);
+    const std::vector<std::uint8_t> frame = encode(source, file, input);
     output.write(frame);
     output.commit();
     if (flags_.output.remove) remove_input(file.path);
@@ -53,7 +53,8 @@ class Compression {
     fail(ErrorKind::invalid_argument, "--rm needs a file as input and a file as output");
   }
 
-  std::vector<std::uint8_t> encode(const Source& source, const InputFile& file) const {
+  std::vector<std::uint8_t> encode(const Source& source, const InputFile& file,
+                                   const InputBytes& input) const {
     std::uint64_t total = 0;
     for (const SourceTensor& tensor : source.tensors) total += tensor.data.size();
     Progress progress(shown_input(file.path), total, flags_.output.quiet);
@@ -61,6 +62,7 @@ class Compression {
     writer.set_source(source.kind, source.header);
     for (const SourceTensor& tensor : source.tensors) {
       writer.add(tensor.name, tensor.view());
+      input.forget(tensor.data);  // finish() needs memory for a second copy of the output
       progress.advance(tensor.data.size());
     }
     return writer.finish();

@@ -114,12 +114,13 @@ class Decompression {
   /// A pipe cannot be taken back, so nothing goes there before everything is checked.
   static std::vector<std::uint8_t> restore(const FrameFile& frame, std::vector<std::uint8_t> whole,
                                            Progress& progress) {
-    std::vector<std::uint8_t> data;
-    whole.reserve(whole.size() + frame.data_bytes());
+    std::size_t end = whole.size();
+    whole.resize(end + frame.data_bytes());
     for (std::size_t i = 0; i < frame.size(); ++i) {
-      frame.read(i, data);
-      whole.insert(whole.end(), data.begin(), data.end());
-      progress.advance(data.size());
+      const std::size_t size = frame.info(i).original_bytes;
+      frame.read(i, std::span(whole).subspan(end, size));
+      end += size;
+      progress.advance(size);
     }
     return whole;
   }

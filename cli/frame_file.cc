@@ -76,16 +76,20 @@ std::size_t FrameFile::find(const std::string& name) const {
   return reader_->find(name);
 }
 
-void FrameFile::read(std::size_t index, std::vector<std::uint8_t>& data) const {
+void FrameFile::read(std::size_t index, std::span<std::uint8_t> out) const {
   with_name(info(index).name, [&] {
-    check_budget(info(index).original_bytes);
-    data.resize(info(index).original_bytes);
     if (reader_) {
-      reader_->tensor_into(index, data);
+      reader_->tensor_into(index, out);
     } else {
-      decompress_into(bytes_, data, options_);
+      decompress_into(bytes_, out, options_);
     }
   });
+}
+
+void FrameFile::read(std::size_t index, std::vector<std::uint8_t>& data) const {
+  with_name(info(index).name, [&] { check_budget(info(index).original_bytes); });
+  data.resize(info(index).original_bytes);
+  read(index, std::span(data));
 }
 
 std::vector<std::uint8_t> FrameFile::range(std::size_t index, std::uint64_t first,

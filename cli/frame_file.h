@@ -26,7 +26,9 @@ class FrameFile {
   const TensorInfo& info(std::size_t index) const { return infos_[index]; }
   /// The tensor of that name; without a name the only tensor. Throws Error(invalid_argument).
   std::size_t find(const std::string& name) const;
-  /// Replaces the content of `data` by the tensor's.
+  /// Restores a tensor into memory of exactly its size, which check_budget() has allowed.
+  void read(std::size_t index, std::span<std::uint8_t> out) const;
+  /// The same into a vector, which gets the tensor's size if the budget allows it.
   void read(std::size_t index, std::vector<std::uint8_t>& data) const;
   std::vector<std::uint8_t> range(std::size_t index, std::uint64_t first, std::uint64_t last) const;
 

@@ -64,6 +64,14 @@ InputBytes::~InputBytes() {
   if (data_ != nullptr) ::munmap(data_, capacity_);
 }
 
+void InputBytes::forget(std::span<const std::uint8_t> part) const {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const auto offset = static_cast<std::size_t>(part.data() - data_);
+  const std::size_t begin = (offset + page - 1) / page * page;  // mappings begin at a page
+  const std::size_t end = (offset + part.size()) / page * page;
+  if (begin < end) ::madvise(data_ + begin, end - begin, MADV_DONTNEED);
+}
+
 void InputBytes::map(int descriptor, std::size_t size) {
   void* const address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
   if (address == MAP_FAILED) fail_errno("cannot map", errno);

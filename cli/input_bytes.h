@@ -29,6 +29,8 @@ class InputBytes {
   InputBytes& operator=(InputBytes&&) = delete;
 
   std::span<const std::uint8_t> bytes() const { return {data_, size_}; }
+  /// Gives memory back: this part of bytes() will not be read again.
+  void forget(std::span<const std::uint8_t> part) const;
   /// Permission bits of a regular file, for the file made from it.
   std::optional<mode_t> mode() const { return mode_; }
 

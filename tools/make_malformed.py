@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tools")]
 
-from malformed import codes, frames, others, scaled, small_codes, tensors  # noqa: E402
+from malformed import archives, codes, counted, frames, kernels, scaled, small_codes, tensors  # noqa: E402
 
 FOLDER = ROOT / "tests" / "malformed"
 
@@ -29,12 +29,16 @@ GROUPS = (
     tensors.trailer_cases,
     scaled.scaled_cases,
     scaled.chunk_cases,
+    counted.counted_cases,
+    counted.joint_cases,
     codes.table_cases,
     codes.ans_cases,
     codes.gennorm_cases,
     small_codes.small_code_cases,
-    others.kernel_cases,
-    others.archive_cases,
+    kernels.kernel_cases,
+    archives.directory_cases,
+    archives.archive_cases,
+    archives.source_cases,
 )
 
 

@@ -67,6 +67,10 @@ entropy::Choice choose_for_options(const entropy::Counts& counts, const Compress
   allowed.huffman = options.coder != Coder::ans;
   allowed.ans = options.coder == Coder::ans;
   entropy::Choice choice = entropy::choose_table(counts, allowed, parts);
+  if (choice.bits == UINT64_MAX) {  // no table of the kind asked for fits this alphabet
+    allowed.dynamic = true;
+    choice = entropy::choose_table(counts, allowed, parts);
+  }
   if (options.coder != Coder::automatic) return choice;
   allowed.huffman = false;
   allowed.ans = true;

@@ -17,6 +17,7 @@ namespace {
 constexpr unsigned kPlainWindow = 14;  ///< with zero and escape: 16 symbols, the fastest code
 constexpr unsigned kWideWindow = 62;
 constexpr std::uint64_t kPairTableBits = 1100;
+constexpr std::uint64_t kAnsTableBits = 12 * 16;
 
 /// Histogram of residuals (x 2 + flip), from the sample.
 struct Residuals {
@@ -96,8 +97,18 @@ struct SymbolCounts {
     previous = symbol;
     odd = !odd;
   }
-  /// Huffman codes of single symbols, or of pairs where that is less and allowed; tables included.
-  std::uint64_t bits(unsigned alphabet, bool pairs) const {
+  /// What the coder of the options would take, tables included.
+  std::uint64_t bits(unsigned alphabet, const CompressOptions& options) const {
+    const std::uint64_t information = information_bits<std::uint32_t>(single) + kAnsTableBits;
+    if (options.coder == Coder::ans) return information;
+    const std::uint64_t huffman = huffman_bits(alphabet, options.pairs);
+    // The automatic coder takes ans where it saves much; raw bits make its rule a little stricter.
+    const bool ans = options.coder == Coder::automatic && information * 16 < huffman * 15;
+    return ans ? information : huffman;
+  }
+
+ private:
+  std::uint64_t huffman_bits(unsigned alphabet, bool pairs) const {
     const std::vector<std::uint64_t> weights(single.begin(), single.begin() + alphabet);
     const entropy::Values lengths = entropy::code_lengths(weights);
     std::uint64_t plain = 4 * alphabet;
@@ -109,7 +120,8 @@ struct SymbolCounts {
 };
 
 /// Bits of the symbols, and of the counts if there are any, under a window.
-std::uint64_t symbol_bits(const Residuals& residuals, const ScaledParameters& p, std::int32_t base, bool pairs) {
+std::uint64_t symbol_bits(const Residuals& residuals, const ScaledParameters& p, std::int32_t base,
+                          const CompressOptions& options) {
   SymbolCounts symbols;
   SymbolCounts counts;
   SymbolCounts& second = p.joint ? symbols : counts;
@@ -126,8 +138,8 @@ std::uint64_t symbol_bits(const Residuals& residuals, const ScaledParameters& p,
     symbols.add(t < p.window ? (t << flip_mask) + (static_cast<unsigned>(v) & flip_mask) : p.escape_symbol());
     if (p.counted) second.add(residuals.fractions[i]);
   }
-  std::uint64_t bits = symbols.bits(p.joint ? kCountAlphabet : p.alphabet(), pairs);
-  if (p.counted && !p.joint) bits += counts.bits(kCountAlphabet, pairs);
+  std::uint64_t bits = symbols.bits(p.joint ? kCountAlphabet : p.alphabet(), options);
+  if (p.counted && !p.joint) bits += counts.bits(kCountAlphabet, options);
   return bits;
 }
 
@@ -186,7 +198,8 @@ Residuals collect(const TensorView& tensor, const Sample& sample, const Plan& pl
 }  // namespace
 
 template <typename Word>
-std::uint64_t estimate_scaled(const TensorView& tensor, const Sample& sample, std::size_t side_bytes, bool pairs, Plan& plan) {
+std::uint64_t estimate_scaled(const TensorView& tensor, const Sample& sample, std::size_t side_bytes, const CompressOptions& options,
+                              Plan& plan) {
   ScaledParameters& p = plan.header.scaled;
   const FloatFormat format = float_format(tensor.dtype);
   Residuals residuals = collect<Word>(tensor, sample, plan);
@@ -196,7 +209,7 @@ std::uint64_t estimate_scaled(const TensorView& tensor, const Sample& sample, st
   p.window = plain ? kPlainWindow : wide_window(residuals, escape_bits, p.sign_factor());
   const Window window = best_window(residuals, p.window);
   plan.base = window.first;
-  std::uint64_t bits = symbol_bits(residuals, p, plan.base, pairs) + window.outside * (escape_bits - 6);
+  std::uint64_t bits = symbol_bits(residuals, p, plan.base, options) + window.outside * (escape_bits - 6);
   bits += 8 * residuals.map_bytes;
   if (p.counted) {
     bits += residuals.open_bits + (p.sign_mode == SignMode::raw ? residuals.coded : 0);
@@ -208,8 +221,8 @@ std::uint64_t estimate_scaled(const TensorView& tensor, const Sample& sample, st
   return whole + 8 * side_bytes;
 }
 
-template std::uint64_t estimate_scaled<std::uint16_t>(const TensorView&, const Sample&, std::size_t, bool, Plan&);
-template std::uint64_t estimate_scaled<std::uint32_t>(const TensorView&, const Sample&, std::size_t, bool, Plan&);
-template std::uint64_t estimate_scaled<std::uint64_t>(const TensorView&, const Sample&, std::size_t, bool, Plan&);
+template std::uint64_t estimate_scaled<std::uint16_t>(const TensorView&, const Sample&, std::size_t, const CompressOptions&, Plan&);
+template std::uint64_t estimate_scaled<std::uint32_t>(const TensorView&, const Sample&, std::size_t, const CompressOptions&, Plan&);
+template std::uint64_t estimate_scaled<std::uint64_t>(const TensorView&, const Sample&, std::size_t, const CompressOptions&, Plan&);
 
 }  // namespace gradwire::lossless

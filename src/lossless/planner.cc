@@ -42,6 +42,7 @@ class Planner {
       if (options_.level >= 3) try_scales(plain, dead, std::min(2u, plain.kept), kQuarterOctave);
     }
     if (options_.level >= 2 && taps_ > 1) try_taps(plain.step_log2);
+    reconsider_zeros();
     if constexpr (sizeof(Word) < 8) {
       if (options_.level >= 3 && taps_ > 1) try_kernels(plain);
     }
@@ -70,7 +71,7 @@ class Planner {
   }
 
   std::uint64_t estimate(Plan& plan, std::size_t side) {
-    return estimate_scaled<Word>(tensor_, sample_, side, options_.pairs && options_.coder != Coder::ans, plan);
+    return estimate_scaled<Word>(tensor_, sample_, side, options_, plan);
   }
 
   /// Keeps the plan if it is the cheapest so far.
@@ -99,6 +100,18 @@ class Planner {
       const std::size_t side = write_dead(dead).size();
       consider(std::move(plan), side);
     }
+  }
+
+  /// The plain plan could pair symbols, which suits in-band zeros; the best plan may not.
+  void reconsider_zeros() {
+    if (survey_.zeros == 0 || options_.zeros != Zeros::automatic) return;
+    Plan plan = best_;
+    plan.map_zeros = !plan.map_zeros;
+    ScaledParameters& p = plan.header.scaled;
+    p.has_zero = !plan.map_zeros;
+    const std::size_t side = write_dead(plan.grid).size() + (p.has_scales ? write_scales(plan.grid).size() : 0) +
+                             (p.sign_mode == SignMode::rank_one ? write_signs(plan.grid).size() : 0);
+    consider(std::move(plan), side);
   }
 
   /// Fraction bits kept (what lies below becomes escapes), and records by count of significant bits.
@@ -173,7 +186,8 @@ class Planner {
       if (plan.header.scaled.kept <= step_log2) return;
       plan.header.scaled.low_count = std::min(plan.header.scaled.low_count, plan.header.scaled.rest_bits());
     }
-    fit_scales<Word>(tensor_, plain.columns, survey_.zeros > 0, units, plan.grid);
+    if (means_.rows.empty()) means_ = fit_scales<Word>(tensor_, plain.columns, survey_.zeros > 0);
+    quantise_scales(means_, units, plan.grid);
     const std::size_t side = write_dead(dead).size() + write_scales(plan.grid).size();
     consider(plan, side);
     if (step_log2 > 0 && plan.header.scaled.counted) {
@@ -234,6 +248,7 @@ class Planner {
   std::uint64_t taps_;
   Sample sample_;
   Survey survey_;
+  ScaleMeans means_;
   predict::Grid signs_;
   Plan best_;
   std::uint64_t best_bits_ = UINT64_MAX;

@@ -74,6 +74,87 @@ std::int64_t mean(std::int64_t sum, std::int64_t count) noexcept {
   return sum >= 0 ? (sum + count / 2) / count : -((-sum + count / 2) / count);
 }
 
+/// Alternating means of log2 |x| over rows and columns.
+template <typename Word>
+class ScaleFit {
+ public:
+  ScaleFit(const TensorView& tensor, std::uint64_t columns)
+      : shift_(float_format(tensor.dtype).fraction_bits - 4),  // exponent and four fraction bits: sixteenths of an octave
+        mask_(split::low_mask<Word>(split::sign_shift(float_format(tensor.dtype)))),
+        rows_(static_cast<std::size_t>(row_count(tensor, columns))),
+        read_(tensor, columns),
+        row_means(rows_, 0),
+        column_means(static_cast<std::size_t>(columns), 0),
+        sums_(column_means.size(), 0),
+        counts_(column_means.size(), 0) {}
+
+  /// Rows given the columns, then columns given the rows. Without zeros one sweep is exact.
+  template <bool kZeros>
+  void sweep() {
+    std::vector<std::int64_t> totals(column_means.size(), 0);
+    std::fill(counts_.begin(), counts_.end(), kZeros ? 0u : static_cast<std::uint32_t>(rows_));
+    for (std::size_t r = 0; r < rows_; ++r) {
+      fit_row<kZeros>(r);
+      if (r % kFlushRows == kFlushRows - 1) flush(totals);
+    }
+    flush(totals);
+    for (std::size_t j = 0; j < column_means.size(); ++j) {
+      column_means[j] = static_cast<std::int32_t>(mean(totals[j], counts_[j]));
+    }
+  }
+
+ private:
+  static constexpr std::size_t kFlushRows = 16384;  ///< a logarithm is below 2^15, so 32 bits hold this many
+
+  template <bool kZeros>
+  void fit_row(std::size_t r) {
+    std::int64_t sum = 0;
+    std::int64_t count = kZeros ? 0 : static_cast<std::int64_t>(column_means.size());
+    read_(r, [&](const Word* words, std::size_t column, std::size_t n) {
+      const std::int32_t* means = column_means.data() + column;
+      std::int32_t part = 0;
+      std::int32_t live = 0;
+      for (std::size_t j = 0; j < n; ++j) {
+        const std::int32_t log = static_cast<std::int32_t>((words[j] & mask_) >> shift_) - means[j];
+        part += kZeros && words[j] == 0 ? 0 : log;
+        if constexpr (kZeros) live += words[j] != 0;
+      }
+      sum += part;
+      count += live;
+    });
+    const auto row = static_cast<std::int32_t>(mean(sum, count));
+    row_means[r] = row;
+    read_(r, [&](const Word* words, std::size_t column, std::size_t n) {
+      std::int32_t* sums = sums_.data() + column;
+      std::uint32_t* counts = counts_.data() + column;
+      for (std::size_t j = 0; j < n; ++j) {
+        const std::int32_t log = static_cast<std::int32_t>((words[j] & mask_) >> shift_) - row;
+        sums[j] += kZeros && words[j] == 0 ? 0 : log;
+        if constexpr (kZeros) counts[j] += words[j] != 0;
+      }
+    });
+  }
+
+  void flush(std::vector<std::int64_t>& totals) {
+    for (std::size_t j = 0; j < sums_.size(); ++j) {
+      totals[j] += sums_[j];
+      sums_[j] = 0;
+    }
+  }
+
+  unsigned shift_;
+  Word mask_;
+  std::size_t rows_;
+  RowReader<Word> read_;
+
+ public:
+  std::vector<std::int32_t> row_means, column_means;
+
+ private:
+  std::vector<std::int32_t> sums_;
+  std::vector<std::uint32_t> counts_;
+};
+
 }  // namespace
 
 Sample take_sample(std::uint64_t elements, std::uint64_t group) {
@@ -140,60 +221,26 @@ void find_dead_lines(const TensorView& tensor, std::uint64_t columns, predict::G
 }
 
 template <typename Word>
-void fit_scales(const TensorView& tensor, std::uint64_t columns, bool has_zeros, unsigned units_log2, predict::Grid& grid) {
-  const auto rows = static_cast<std::size_t>(row_count(tensor, columns));
-  const FloatFormat format = float_format(tensor.dtype);
-  const unsigned shift = format.fraction_bits - 4;  // exponent and four fraction bits: log2 in sixteenths, nearly
-  const Word mask = split::low_mask<Word>(split::sign_shift(format));
-  std::vector<std::int32_t> column_mean(static_cast<std::size_t>(columns), 0);
-  std::vector<std::int32_t> row_mean(rows, 0);
-  RowReader<Word> read(tensor, columns);
-  for (int sweep = 0; sweep < (has_zeros ? 3 : 1); ++sweep) {
-    std::vector<std::int64_t> column_sum(column_mean.size(), 0);
-    std::vector<std::uint32_t> column_count(column_mean.size(), 0);
-    for (std::size_t r = 0; r < rows; ++r) {
-      std::int64_t sum = 0;
-      std::int64_t count = 0;
-      read(r, [&](const Word* words, std::size_t column, std::size_t n) {
-        const std::int32_t* means = column_mean.data() + column;
-        std::int64_t part = 0;
-        std::uint32_t live = 0;
-        for (std::size_t j = 0; j < n; ++j) {
-          const bool some = words[j] != 0;
-          part += some ? static_cast<std::int32_t>((words[j] & mask) >> shift) - means[j] : 0;
-          live += some;
-        }
-        sum += part;
-        count += live;
-      });
-      row_mean[r] = static_cast<std::int32_t>(mean(sum, count));
-      read(r, [&](const Word* words, std::size_t column, std::size_t n) {
-        std::int64_t* sums = column_sum.data() + column;
-        std::uint32_t* counts = column_count.data() + column;
-        for (std::size_t j = 0; j < n; ++j) {
-          const bool some = words[j] != 0;
-          sums[j] += some ? static_cast<std::int32_t>((words[j] & mask) >> shift) - row_mean[r] : 0;
-          counts[j] += some;
-        }
-      });
-    }
-    for (std::size_t j = 0; j < column_mean.size(); ++j) {
-      column_mean[j] = static_cast<std::int32_t>(mean(column_sum[j], column_count[j]));
-    }
-  }
-  const auto quantise = [&](const std::vector<std::int32_t>& means, std::vector<std::int16_t>& scales) {
-    scales.resize(means.size());
-    std::transform(means.begin(), means.end(), scales.begin(),
+ScaleMeans fit_scales(const TensorView& tensor, std::uint64_t columns, bool has_zeros) {
+  ScaleFit<Word> fit(tensor, columns);
+  for (int k = 0; k < (has_zeros ? 3 : 1); ++k) has_zeros ? fit.template sweep<true>() : fit.template sweep<false>();
+  return {std::move(fit.row_means), std::move(fit.column_means)};
+}
+
+void quantise_scales(const ScaleMeans& means, unsigned units_log2, predict::Grid& grid) {
+  const auto quantise = [&](const std::vector<std::int32_t>& values, std::vector<std::int16_t>& scales) {
+    scales.resize(values.size());
+    std::transform(values.begin(), values.end(), scales.begin(),
                    [&](std::int32_t value) { return static_cast<std::int16_t>(rounded_shift(value, units_log2)); });
   };
-  quantise(row_mean, grid.row_scales);
-  quantise(column_mean, grid.column_scales);
+  quantise(means.rows, grid.row_scales);
+  quantise(means.columns, grid.column_scales);
 }
 
 #define GRADWIRE_SURVEY(Word)                                                                  \
   template Survey survey_tensor<Word>(const TensorView&, const Sample&);                       \
   template void find_dead_lines<Word>(const TensorView&, std::uint64_t, predict::Grid&);       \
-  template void fit_scales<Word>(const TensorView&, std::uint64_t, bool, unsigned, predict::Grid&);
+  template ScaleMeans fit_scales<Word>(const TensorView&, std::uint64_t, bool);
 
 GRADWIRE_SURVEY(std::uint16_t)
 GRADWIRE_SURVEY(std::uint32_t)

@@ -35,9 +35,14 @@ Survey survey_tensor(const TensorView& tensor, const Sample& sample);
 template <typename Word>
 void find_dead_lines(const TensorView& tensor, std::uint64_t columns, predict::Grid& grid);
 
-/// Fits row and column scales (integers, `units_log2` sixteenths of an octave each) by alternating means.
+/// Means of log2 |x| a row and a column, in sixteenths of an octave.
+struct ScaleMeans {
+  std::vector<std::int32_t> rows, columns;
+};
 template <typename Word>
-void fit_scales(const TensorView& tensor, std::uint64_t columns, bool has_zeros, unsigned units_log2, predict::Grid& grid);
+ScaleMeans fit_scales(const TensorView& tensor, std::uint64_t columns, bool has_zeros);
+/// The means in steps of 2^units_log2 sixteenths.
+void quantise_scales(const ScaleMeans& means, unsigned units_log2, predict::Grid& grid);
 
 /// Fits a sign a row and a sign a column whose product is most often the element's sign.
 template <typename Word>

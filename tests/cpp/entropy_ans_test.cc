@@ -7,12 +7,73 @@ namespace {
 using testing::Encoded;
 using testing::Symbols;
 
-Table ans_table(const Values& frequencies, bool pairs = false) {
+Table ans_table(const Values& frequencies, unsigned alphabet, bool pairs = false) {
   Table table;
+  table.alphabet = static_cast<std::uint16_t>(alphabet);
   table.coder = CoderId::ans;
   table.pairs = pairs;
   table.values = frequencies;
   return table;
+}
+
+/// Owner and offset of every slot, told as docs/format.md 4.3 tells it.
+struct NaiveSlots {
+  std::array<unsigned, kAnsSlots> symbol{};
+  std::array<unsigned, kAnsSlots> offset{};
+
+  NaiveSlots(const Values& frequencies, bool alias) {
+    unsigned slot = 0;
+    for (unsigned s = 0; s < 256; ++s) {
+      for (unsigned k = 0; k < frequencies[s]; ++k) symbol[slot++] = s;
+    }
+    if (alias) lay_out_buckets(frequencies);
+    std::array<unsigned, 256> seen{};
+    for (slot = 0; slot < kAnsSlots; ++slot) offset[slot] = seen[symbol[slot]]++;
+  }
+
+  void lay_out_buckets(const Values& frequencies) {
+    std::array<unsigned, 16> left{};
+    std::vector<unsigned> small, large;
+    for (unsigned s = 0; s < 16; ++s) {
+      left[s] = frequencies[s];
+      (left[s] < 256 ? small : large).push_back(s);
+    }
+    while (!small.empty()) {
+      const unsigned b = small.back();
+      small.pop_back();
+      const unsigned t = large.back();
+      for (unsigned j = 0; j < 256; ++j) symbol[256 * b + j] = j < left[b] ? b : t;
+      left[t] -= 256 - left[b];
+      if (left[t] < 256) {
+        large.pop_back();
+        small.push_back(t);
+      }
+    }
+    for (const unsigned b : large) std::fill_n(symbol.begin() + 256 * b, 256, b);
+  }
+};
+
+Symbols naive_decode(const Table& table, const Encoded& encoded, std::size_t units, bool alias) {
+  const NaiveSlots slots(table.values, alias);
+  const std::size_t lanes = std::min<std::size_t>(units, 32);
+  std::vector<std::uint64_t> states(lanes);
+  for (std::size_t k = 0; k < lanes; ++k) states[k] = load<std::uint32_t>(&encoded.bytes[4 * k]);
+  std::size_t at = 4 * lanes;
+  Symbols result;
+  for (std::size_t i = 0; i < units; ++i) {
+    std::uint64_t& state = states[i % 32];
+    const std::uint64_t slot = state & 4095;
+    const unsigned s = slots.symbol[slot];
+    state = table.values[s] * (state >> 12) + slots.offset[slot];
+    if (state < 32768) {
+      state = state << 16 | load<std::uint16_t>(&encoded.bytes[at]);
+      at += 2;
+    }
+    result.push_back(static_cast<std::uint8_t>(s));
+  }
+  EXPECT_EQ(at, encoded.size());
+  for (const auto state : states) EXPECT_EQ(state, 32768u);
+  return result;
 }
 
 TEST(Ans, SmallestExample) {
@@ -20,20 +81,32 @@ TEST(Ans, SmallestExample) {
   // state 2^15 = 16 x 2048 + 0 becomes 16 x 4096 + 2048 + 0, a word is not needed.
   Values frequencies{};
   frequencies[0] = frequencies[20] = 2048;
-  const Table table = ans_table(frequencies);
+  const Table table = ans_table(frequencies, 21);
   const Encoded encoded = testing::encode(table, Symbols{20}, 3);
   ASSERT_EQ(encoded.sizes, std::vector<std::uint16_t>{4});
   EXPECT_EQ(load<std::uint32_t>(encoded.bytes.data()), 16u * 4096 + 2048);
   testing::expect_round_trip(table, Symbols{20}, 3);
 }
 
+TEST(Ans, AgreesWithTheDecoderOfTheFormat) {
+  std::mt19937_64 random(11);
+  for (const unsigned alphabet : {1u, 2u, 5u, 16u, 17u, 256u}) {
+    for (const double skew : {1.0, 3.0, 9.0}) {
+      const Symbols symbols = testing::random_symbols(random, 777, alphabet, skew);
+      const Table table = testing::table_for(symbols, alphabet, CoderId::ans, false);
+      const Encoded encoded = testing::encode(table, symbols, 0);
+      EXPECT_EQ(naive_decode(table, encoded, symbols.size(), alphabet <= 16), symbols);
+    }
+  }
+}
+
 TEST(Ans, LoneSymbolTakesItsStatesOnly) {
   Values frequencies{};
   frequencies[9] = 4096;
-  const Encoded encoded = testing::encode(ans_table(frequencies), Symbols(500, 9), 0);
+  const Encoded encoded = testing::encode(ans_table(frequencies, 16), Symbols(500, 9), 0);
   EXPECT_EQ(encoded.size(), 32u * 4);
-  testing::expect_round_trip(ans_table(frequencies), Symbols(500, 9), 0);
-  EXPECT_EQ(testing::encode(ans_table(frequencies), Symbols{}, 0).size(), 0u);
+  testing::expect_round_trip(ans_table(frequencies, 16), Symbols(500, 9), 0);
+  EXPECT_EQ(testing::encode(ans_table(frequencies, 16), Symbols{}, 0).size(), 0u);
 }
 
 TEST(Ans, AliasSlotsOfTwoHalves) {
@@ -41,7 +114,7 @@ TEST(Ans, AliasSlotsOfTwoHalves) {
   // bucket 1, then 7 down to 2 take from symbol 0, which keeps bucket 0.
   Values frequencies{};
   frequencies[0] = frequencies[1] = 2048;
-  const SlotOrder slots = slot_order(frequencies, false);
+  const SlotOrder slots = slot_order(ans_table(frequencies, 16));
   for (unsigned i = 0; i < kAnsSlots; ++i) ASSERT_EQ(slots[i], i);
 }
 
@@ -51,13 +124,13 @@ TEST(Ans, AliasSlotsOfThreeQuarters) {
   Values frequencies{};
   frequencies[0] = 3072;
   frequencies[5] = 1024;
-  const SlotOrder slots = slot_order(frequencies, false);
+  const SlotOrder slots = slot_order(ans_table(frequencies, 16));
   for (unsigned i = 0; i < kAnsSlots; ++i) ASSERT_EQ(slots[i], i);
   // With 128 more for symbol 5, bucket 11 is shared: 5 gives 256 slots to 15 .. 12, then is left
   // with 128, so its own bucket has divider 128 and symbol 0 above it.
   frequencies[0] = 2944;
   frequencies[5] = 1152;
-  const SlotOrder shared = slot_order(frequencies, false);
+  const SlotOrder shared = slot_order(ans_table(frequencies, 16));
   EXPECT_EQ(shared[2944], 5u * 256);
   EXPECT_EQ(shared[2944 + 127], 5u * 256 + 127);
   EXPECT_EQ(shared[2944 + 128], 12u * 256);
@@ -70,7 +143,7 @@ TEST(Ans, SlotsAreAPermutationInAscendingOrderForEachSymbol) {
     for (auto& weight : weights) weight = random() >> (20 + random() % 44);
     weights[0] += 1;
     const Values frequencies = normalised_frequencies(weights);
-    const SlotOrder slots = slot_order(frequencies, false);
+    const SlotOrder slots = slot_order(ans_table(frequencies, 16));
     std::vector<bool> seen(kAnsSlots);
     std::size_t i = 0;
     for (std::size_t s = 0; s < 16; ++s) {
@@ -88,7 +161,9 @@ TEST(Ans, PairsAndWideAlphabetsHaveContiguousSlots) {
   Values frequencies{};
   frequencies[3] = 4000;
   frequencies[7] = 96;
-  const SlotOrder pairs = slot_order(frequencies, true);
+  const SlotOrder wide = slot_order(ans_table(frequencies, 17));  // whatever symbols are used
+  for (unsigned i = 0; i < kAnsSlots; ++i) ASSERT_EQ(wide[i], i);
+  const SlotOrder pairs = slot_order(ans_table(frequencies, 16, true));
   for (unsigned i = 0; i < kAnsSlots; ++i) ASSERT_EQ(pairs[i], i);
 }
 
@@ -155,8 +230,8 @@ TEST(Ans, EveryFrequencyComesBack) {
     Values frequencies{};
     frequencies[0] = static_cast<std::uint16_t>(frequency);
     frequencies[1] = static_cast<std::uint16_t>(4096 - frequency);
-    testing::expect_round_trip(ans_table(frequencies), testing::random_symbols(random, 600, 2, 1),
-                               0);
+    testing::expect_round_trip(ans_table(frequencies, 16),
+                               testing::random_symbols(random, 600, 2, 1), 0);
   }
 }
 

@@ -58,6 +58,7 @@ inline Table table_for(const Symbols& symbols, unsigned alphabet, CoderId coder,
   Table table;
   table.coder = coder;
   table.pairs = pairs;
+  table.alphabet = static_cast<std::uint16_t>(alphabet);
   table.values =
       coder == CoderId::huffman ? code_lengths(weights) : normalised_frequencies(weights);
   return table;

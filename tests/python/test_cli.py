@@ -18,7 +18,9 @@ TOOL = Path(os.environ.get("GRADWIRE_CLI", ROOT / "build" / "release" / "gradwir
 SAMPLES = sorted((ROOT / "tests" / "data").glob("*.safetensors"))
 
 
-def run(*arguments: object, stdin: bytes = b"", code: int = 0) -> subprocess.CompletedProcess[bytes]:
+def run(
+    *arguments: object, stdin: bytes = b"", code: int = 0
+) -> subprocess.CompletedProcess[bytes]:
     """Run the tool and compare its exit code; an error says something, success is silent on stderr."""
     done = subprocess.run(
         [TOOL, *map(str, arguments)], input=stdin, capture_output=True, timeout=120, check=False
@@ -223,7 +225,9 @@ def test_nothing_is_overwritten_without_force(tmp_path: Path) -> None:
     assert packed.read_bytes() == b"precious"
     run("compress", path, "-f", "-k")
     assert packed.read_bytes()[:4] == b"GRDW"
-    assert "replace its own input" in run("compress", path, "-f", "-o", path, code=1).stderr.decode()
+    assert (
+        "replace its own input" in run("compress", path, "-f", "-o", path, code=1).stderr.decode()
+    )
     assert path.exists()
 
 
@@ -280,7 +284,10 @@ def packed_sample(tmp_path: Path, *options: object) -> Path:
 def test_a_tensor_and_a_range_of_it_come_out_raw_or_as_npy(tmp_path: Path) -> None:
     array = np.random.default_rng(3).standard_normal((300, 500)).astype("<f4")
     source = safetensors(
-        {"w": entry("F32", array.shape, 0, array.nbytes), "b": entry("U8", [1], array.nbytes, array.nbytes + 1)},
+        {
+            "w": entry("F32", array.shape, 0, array.nbytes),
+            "b": entry("U8", [1], array.nbytes, array.nbytes + 1),
+        },
         array.tobytes() + b"!",
     )
     path = tmp_path / "m.gw"

@@ -230,32 +230,47 @@ def test_scaled_with_taps() -> None:
     assert decoder.decode(frame)[2] == expected
 
 
-def test_scaled_with_counted_bits_and_kept_bits() -> None:
-    """f32 with 10 of 23 fraction bits kept, 2 of them in the symbol, so g has 8; signs raw."""
+@pytest.mark.parametrize("joint", [False, True])
+def test_scaled_with_counted_bits_and_kept_bits(joint: bool) -> None:
+    """f32 with 20 of 23 fraction bits kept, 2 of them in the symbol, so G = 18; low_count 3."""
     fields = ScaledFields(
-        b.F32, (4,), kept=10, step_log2=2, window=14, modes=8, columns=4, streams_log2=0
+        b.F32,
+        (5,),
+        kept=20,
+        step_log2=2,
+        window=14,
+        modes=8 | 32 | 64 * joint,
+        low_count=3,
+        columns=5,
     )
     # x = e << 2 | top fraction bits; base 480 (e = 120).
-    #   0: e = 120, top 01, g = 10100000, u = 3; symbol 1; + sign
-    #   1: e = 121, top 11, g = 0, u = 0; symbol 7; - sign
-    #   2: e = 120, top 00, g = 00000001, u = 8; symbol 0
-    #   3: an escape: e = 3, top 10, g = 10000000, u = 1, low 13 bits 0x1234
-    symbols, u = [1, 7, 0, 15], [3, 0, 8, 1]
-    first = {0: 2, 1: 2, 7: 2, 15: 2}
-    second = {0: 2, 1: 2, 3: 2, 8: 2}
-    raw = b.bitstream([(0, 1), (0b10, 2), (1, 1), (0, 1), (0b0000000, 7), (1, 1)])
-    escape = ((3 << 2 | 0b10) << 13 | 0x1234).to_bytes(3, "little")
-    streams = [b.huffman_stream(symbols, first), b.huffman_stream(u, second)]
-    chunk = Chunk(b.CODED, b.parts(raw, streams, [escape]), second=1)
-    tables = b.tables_section(b.huffman_table(first, base=480), b.huffman_table(second))
-    frame = TensorBody(fields.tensor(), [chunk], {b.TABLES: tables}).frame()
+    #   0: e = 120, top 01, g = 101 and zeros: u = 3, v = 0, bits 101; symbol 1; + sign
+    #   1: e = 121, top 11, g = 0000 1 and zeros: u = 5, v = 2, bits 0000; symbol 7; - sign
+    #   2: a zero: symbol 14
+    #   3: e = 120, top 00, g = 1 and 17th bit from the top: u = 17 = 3 + 14, v = 14; symbol 0
+    #   4: an escape: e = 3, top 10, g = 3FFFF, u = 18, v = 15, low 3 bits 101, - sign
+    symbols, counts = [1, 7, 14, 0, 15], [0, 2, 0, 14, 15]
+    raw = b.bitstream(
+        [(0, 1), (0b101, 3), (1, 1), (0, 4), (0, 1), (0x8000, 16), (1, 1), (0x3FFFF, 18)]
+    )
+    lengths = b.flat_lengths(16)
+    if joint:
+        both = [s for pair in zip(symbols, counts, strict=True) for s in pair]
+        streams = [b.huffman_stream(both, lengths)]
+    else:
+        streams = [b.huffman_stream(s, lengths) for s in (symbols, [0, 2, 14, 15])]
+    escape = ((3 << 2 | 0b10) << 3 | 0b101).to_bytes(2, "little")
+    chunk = Chunk(b.CODED, b.parts(raw, streams, [escape]), second=None if joint else 0)
+    table = b.huffman_table(lengths, base=480)
+    frame = TensorBody(fields.tensor(), [chunk], {b.TABLES: b.tables_section(table)}).frame()
     expected = [
-        120 << 23 | 0b01_10100000 << 13,
-        1 << 31 | 121 << 23 | 0b11_00000000 << 13,
-        120 << 23 | 0b00_00000001 << 13,
-        1 << 31 | 3 << 23 | 0b10_10000000 << 13 | 0x1234,
+        120 << 23 | (1 << 18 | 0b101 << 15) << 3,
+        1 << 31 | 121 << 23 | (3 << 18 | 1 << 13) << 3,
+        0,
+        120 << 23 | (1 << 17 | 1 << 1) << 3,
+        1 << 31 | 3 << 23 | (2 << 18 | 0x3FFFF) << 3 | 0b101,
     ]
-    assert decoder.decode(frame)[2] == struct.pack("<4I", *expected)
+    assert decoder.decode(frame)[2] == struct.pack("<5I", *expected)
 
 
 def test_kernels_of_two_taps() -> None:
@@ -282,11 +297,27 @@ def test_kernels_of_two_taps() -> None:
     assert decoder.decode(frame)[2] == words(127 << 7 | 0x40, 130 << 7 | 0x60)
 
 
+def small_body() -> bytes:
+    tensor = b.planes_tensor(b.U8, (3,), b"\0")
+    chunk = Chunk(b.STORED, b"abc", decoded=b"abc")
+    return TensorBody(tensor, [chunk], checksums=True).archive_body()
+
+
 def test_archive_of_two_tensors() -> None:
-    body = TensorBody(
-        b.planes_tensor(b.U8, (3,), b"\0"), [Chunk(b.STORED, b"abc", decoded=b"abc")], {}, True
-    ).body()
-    source = b"\2" + b.varint(4) + b.byte_integers(b"head")
-    frame = b.archive([(b"first", body), ("zweité".encode(), body)], source, checksums=True)
-    tensors = [("first", "u8", (3,), b"abc"), ("zweité", "u8", (3,), b"abc")]
+    source = b"\2\0" + b.varint(4) + b.byte_integers(b"head")
+    named = [(b"first", small_body()), ("fünf".encode(), small_body())]
+    frame = b.archive(named, source, checksums=True)
+    tensors = [("first", "u8", (3,), b"abc"), ("fünf", "u8", (3,), b"abc")]
     assert decoder.decode_archive(frame) == ("npy", b"head", tensors)
+
+
+def test_archive_with_derived_header() -> None:
+    prefix = b'"__metadata__":{"format":"pt"},'
+    source = b"\1\1" + b.varint(len(prefix)) + b.byte_integers(prefix) + b.varint(2)
+    frame = b.archive([(b"x", small_body()), (b"xy", small_body())], source, checksums=True)
+    text = (
+        b'{"__metadata__":{"format":"pt"},"x":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},'
+        b'"xy":{"dtype":"U8","shape":[3],"data_offsets":[3,6]}}  '
+    )
+    kind, header, _ = decoder.decode_archive(frame)
+    assert (kind, header) == ("safetensors", struct.pack("<Q", len(text)) + text)

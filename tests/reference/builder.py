@@ -11,54 +11,78 @@ from dataclasses import dataclass, field, replace
 
 import xxhash
 
-from .entropy import alias_slots, canonical_codes, contiguous_slots, segments
-from .wire import bytes_for
+from .build_codes import (
+    ans_payload as ans_payload,
+)
+from .build_codes import (
+    ans_table as ans_table,
+)
+from .build_codes import (
+    bitmap as bitmap,
+)
+from .build_codes import (
+    bitstream as bitstream,
+)
+from .build_codes import (
+    byte_integers as byte_integers,
+)
+from .build_codes import (
+    classed_integers as classed_integers,
+)
+from .build_codes import (
+    equal_integers as equal_integers,
+)
+from .build_codes import (
+    flat_lengths as flat_lengths,
+)
+from .build_codes import (
+    huffman_stream as huffman_stream,
+)
+from .build_codes import (
+    huffman_streams as huffman_streams,
+)
+from .build_codes import (
+    huffman_table as huffman_table,
+)
+from .build_codes import (
+    joint as joint,
+)
+from .build_codes import (
+    nibbles as nibbles,
+)
+from .build_codes import (
+    runs as runs,
+)
+from .build_codes import (
+    small_integers as small_integers,
+)
+from .build_codes import (
+    small_stream as small_stream,
+)
+from .build_codes import (
+    tables_section as tables_section,
+)
+from .build_codes import (
+    u16 as u16,
+)
+from .build_codes import (
+    u32 as u32,
+)
+from .build_codes import (
+    u64 as u64,
+)
+from .build_codes import (
+    varint as varint,
+)
+from .build_codes import (
+    zigzag as zigzag,
+)
 
 F32, BF16, F16, F64, U8, U16 = 1, 2, 3, 4, 8, 10
 TENSOR, TABLES, DEAD, SCALES, SIGNS, TAPS, INDEX, CHUNKS, TRAILER = range(1, 10)
 SOURCE, SHARED_TABLES, TENSORS, DIRECTORY, FOOTER = range(32, 37)
 CODED, ZERO_MAP, CONSTANT, STORED = range(4)
 CHECKSUMS, ARCHIVE = 1, 2
-
-
-# Conventions
-
-
-def u16(value: int) -> bytes:
-    return value.to_bytes(2, "little")
-
-
-def u32(value: int) -> bytes:
-    return value.to_bytes(4, "little")
-
-
-def u64(value: int) -> bytes:
-    return value.to_bytes(8, "little")
-
-
-def varint(value: int) -> bytes:
-    octets = bytearray()
-    while value >= 128:
-        octets.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*octets, value])
-
-
-def zigzag(value: int) -> bytes:
-    return varint(value << 1 if value >= 0 else (-value << 1) - 1)
-
-
-def bitstream(fields: Sequence[tuple[int, int]]) -> bytes:
-    """fields: (value, bits) in order."""
-    total, position = 0, 0
-    for value, bits in fields:
-        total |= value << position
-        position += bits
-    return total.to_bytes(bytes_for(position), "little")
-
-
-def nibbles(values: Sequence[int]) -> bytes:
-    return bitstream([(value, 4) for value in values])
 
 
 # Sections 1 and 8: frames and archives
@@ -99,7 +123,7 @@ class TensorBody:
     sections: dict[int, bytes] = field(default_factory=dict)
     checksums: bool = False
 
-    def all_sections(self, head: bytes = b"") -> dict[int, bytes]:
+    def all_sections(self, head: bytes = b"", in_archive: bool = False) -> dict[int, bytes]:
         """head: the bytes before the body that the checksums cover. A section of ours wins."""
         made = {TENSOR: self.tensor}
         if self.chunks:
@@ -115,7 +139,7 @@ class TensorBody:
             head_hash = xxhash.xxh3_64_intdigest(covered[: len(covered) - len(made[CHUNKS])])
             if self.checksums:
                 trailer = b"".join(u64(self._hash(head_hash, c)) for c in range(len(self.chunks)))
-            trailer = trailer.ljust(16, b"\0")
+            trailer = trailer.ljust(0 if in_archive else 16, b"\0")
         elif self.checksums:
             trailer = u64(xxhash.xxh3_64_intdigest(covered))
         return dict(sorted((made | {TRAILER: trailer}).items())) if trailer else made
@@ -127,6 +151,10 @@ class TensorBody:
 
     def body(self, head: bytes = b"") -> bytes:
         return b"".join(section(i, p) for i, p in self.all_sections(head).items())
+
+    def archive_body(self) -> bytes:
+        sections = self.all_sections(in_archive=True)
+        return b"".join(section(i, p) for i, p in sections.items())
 
     def frame(self) -> bytes:
         length = len(self.body())  # does not depend on what the checksums are
@@ -148,11 +176,31 @@ def archive(
 def archive_sections(
     tensors: Sequence[tuple[bytes, bytes]], source: bytes | None = None
 ) -> dict[int, bytes]:
-    entries = [varint(len(name)) + name + varint(len(body)) for name, body in tensors]
     sections = {} if source is None else {SOURCE: source}
     sections[TENSORS] = b"".join(body for _, body in tensors)
-    sections[DIRECTORY] = varint(len(entries)) + b"".join(entries)
+    sections[DIRECTORY] = directory([(name, len(body)) for name, body in tensors])
     return sections
+
+
+def directory(entries: Sequence[tuple[bytes, int]]) -> bytes:
+    """entries: (name, body length). Names share what they can with the name before."""
+    octets, previous = b"", b""
+    for name, length in entries:
+        shared = 0
+        while shared < min(len(previous), len(name)) and previous[shared] == name[shared]:
+            shared += 1
+        octets += directory_entry(shared, name[shared:], length)
+        previous = name
+    return raw_directory(octets, len(entries))
+
+
+def directory_entry(shared: int, rest: bytes, length: int) -> bytes:
+    return varint(shared) + varint(len(rest)) + rest + varint(length)
+
+
+def raw_directory(octets: bytes, count: int) -> bytes:
+    integers = byte_integers(octets) if octets else b""
+    return varint(count) + varint(len(octets)) + integers
 
 
 def archive_frame(
@@ -205,6 +253,7 @@ class ScaledFields:
     step_log2: int = 0
     window: int = 14
     modes: int = 0
+    low_count: int = 0
     columns: int = 32
     origin: int = 0
     taps_inner: tuple[int, int] | None = None
@@ -215,6 +264,7 @@ class ScaledFields:
             + b"\1"
             + varint(self.chunk_elements)
             + bytes([self.streams_log2, self.kept, self.step_log2, self.window, self.modes])
+            + (bytes([self.low_count]) if self.modes & 8 else b"")
             + varint(self.columns)
             + varint(self.origin)
             + b"".join(map(varint, self.taps_inner or ()))
@@ -222,9 +272,17 @@ class ScaledFields:
 
 
 def kernels_tensor(
-    dtype: int, shape: Sequence[int], kept: int, taps: int, inner: int, modes: int = 0
+    dtype: int,
+    shape: Sequence[int],
+    kept: int,
+    taps: int,
+    inner: int,
+    modes: int = 0,
+    low_count: int = 0,
 ) -> bytes:
     head = tensor_head(dtype, shape) + b"\2" + varint(65536) + bytes([0, kept, modes])
+    if modes & 8:
+        head += bytes([low_count])
     return head + varint(taps) + varint(inner)
 
 
@@ -235,73 +293,6 @@ def taps_section(taps: Sequence[tuple[int, int, Sequence[int]]], effort: int, ba
         payload += bytes([shift]) + zigzag(exponent)
         payload += b"".join(u16(c & 0xFFFF) for c in coefficients)
     return payload
-
-
-# Section 4: tables and streams
-
-
-def tables_section(*tables: bytes) -> bytes:
-    return varint(len(tables)) + b"".join(tables)
-
-
-def huffman_table(lengths: dict[int, int], base: int = 0, pairs: bool = False) -> bytes:
-    first, last = min(lengths), max(lengths)
-    values = nibbles([lengths.get(s, 0) for s in range(first, last + 1)])
-    return bytes([8 * pairs]) + zigzag(base) + bytes([first, last]) + values
-
-
-def ans_table(frequencies: dict[int, int], base: int = 0, pairs: bool = False) -> bytes:
-    first, last = min(frequencies), max(frequencies)
-    fields = [(frequencies.get(s, 0), 12) for s in range(first, last + 1)]
-    values = bitstream(fields) if last > first else b""
-    return bytes([4 | 8 * pairs]) + zigzag(base) + bytes([first, last]) + values
-
-
-def flat_lengths(count: int) -> dict[int, int]:
-    """Code lengths of a complete code of `count` symbols, as even as can be."""
-    long = count.bit_length() - (count & (count - 1) == 0)
-    short_count = 2**long - count
-    return {s: long - (s < short_count) for s in range(count)}
-
-
-def joint(symbols: Sequence[int]) -> list[int]:
-    padded = [*symbols, 0]
-    return [padded[i] | padded[i + 1] << 4 for i in range(0, len(symbols), 2)]
-
-
-def huffman_stream(symbols: Sequence[int], lengths: dict[int, int]) -> bytes:
-    codes = {symbol: (length, code) for (length, code), symbol in canonical_codes(lengths).items()}
-    fields = []
-    for symbol in symbols:
-        length, code = codes[symbol]
-        fields += [(code >> (length - 1 - i) & 1, 1) for i in range(length)]
-    return bitstream(fields)
-
-
-def huffman_streams(
-    symbols: Sequence[int], lengths: dict[int, int], streams: int = 1, pairs: bool = False
-) -> list[bytes]:
-    payloads, start = [], 0
-    for count in segments(len(symbols), streams):
-        part = symbols[start : start + count]
-        payloads.append(huffman_stream(joint(part) if pairs else part, lengths))
-        start += count
-    return payloads
-
-
-def ans_payload(symbols: Sequence[int], frequencies: dict[int, int], alias: bool) -> bytes:
-    """The encoder runs backwards; its words come out last first."""
-    slots = alias_slots(frequencies) if alias else contiguous_slots(frequencies)
-    slot_of = {place: slot for slot, place in enumerate(slots)}
-    states, words = [2**15] * min(len(symbols), 32), []
-    for i in reversed(range(len(symbols))):
-        state, frequency = states[i % 32], frequencies[symbols[i]]
-        if state >= frequency << 19:
-            words.append(state & 0xFFFF)
-            state >>= 16
-        quotient, offset = divmod(state, frequency)
-        states[i % 32] = quotient << 12 | slot_of[symbols[i], offset]
-    return b"".join(map(u32, states)) + b"".join(map(u16, reversed(words)))
 
 
 # Sections 3.5 and 3.6: chunks
@@ -318,49 +309,3 @@ def records(values: Sequence[int], record_bits: int) -> bytes:
     )
     high_bits = record_bits % 8
     return planes + bitstream([(value >> (record_bits - high_bits), high_bits) for value in values])
-
-
-# Section 7
-
-
-def equal_integers(value: int) -> bytes:
-    return b"\0" + zigzag(value)
-
-
-def byte_integers(values: Sequence[int]) -> bytes:
-    return b"\4" + bytes(values)
-
-
-def classed_integers(values: Sequence[int], deltas: bool = False) -> bytes:
-    if deltas:
-        values = [v - w for v, w in zip(values, [0, *values[:-1]], strict=True)]
-    smallest, symbols, extra = min(values), [], []
-    for value in values:
-        t = value - smallest
-        if t < 32:
-            symbols.append(t)
-            continue
-        b = t.bit_length() - 1
-        symbols.append(32 + 2 * (b - 5) + (t >> (b - 1) & 1))
-        extra.append((t & ((1 << (b - 1)) - 1), b - 1))
-    return bytes([2 if deltas else 1]) + zigzag(smallest) + small_stream(symbols) + bitstream(extra)
-
-
-def small_integers(values: Sequence[int]) -> bytes:
-    return b"\3" + small_stream(values)
-
-
-def small_stream(symbols: Sequence[int]) -> bytes:
-    lengths = flat_lengths(max(2, max(symbols) + 1))
-    stream = huffman_stream(symbols, lengths)
-    return bytes([max(lengths)]) + nibbles(list(lengths.values())) + varint(len(stream)) + stream
-
-
-def bitmap(flags: Sequence[int], octets: bytes | None = None) -> bytes:
-    octets = bitstream([(int(f), 1) for f in flags]) if octets is None else octets
-    return b"\1" + byte_integers(octets) if octets else b"\1"
-
-
-def runs(distances: Sequence[int], lengths: Sequence[int]) -> bytes:
-    head = b"\2" + varint(len(distances))
-    return head + byte_integers(distances) + byte_integers(lengths) if distances else head

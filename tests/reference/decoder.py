@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import xxhash
 
 from . import chunk, kernels, scaled
+from .archive import NamedArray, read_directory, read_source
 from .chunk import FLOATS, Entry, Tensor
-from .entropy import read_integers, read_tables
+from .entropy import read_tables
 from .wire import FormatError, Reader, corrupt, features_seen, unsupported
 
 DEFAULT_MAX_OUTPUT = 1 << 28
@@ -37,7 +38,6 @@ DTYPES = {
     14: ("u64", 8),
     15: ("bool", 1),
 }
-SOURCE_KINDS = {1: "safetensors", 2: "npy", 3: "raw"}
 PIPELINES = ("planes", "scaled", "kernels")
 
 TENSOR, TABLES, DEAD, SCALES, SIGNS, TAPS, INDEX, CHUNKS, TRAILER = range(1, 10)
@@ -56,7 +56,7 @@ def decode(frame: bytes, max_output: int = DEFAULT_MAX_OUTPUT) -> Array:
 
 def decode_archive(
     frame: bytes, max_output: int = DEFAULT_MAX_OUTPUT
-) -> tuple[str, bytes, list[tuple[str, str, tuple[int, ...], bytes]]]:
+) -> tuple[str, bytes, list[NamedArray]]:
     """Kind and first bytes of the source file, then name, dtype, shape and bytes of each tensor."""
     flags, body_start = read_frame_header(frame)
     if not flags & 2:
@@ -64,17 +64,17 @@ def decode_archive(
     checksums, budget = bool(flags & 1), Budget(max_output)
     sections = read_sections(frame, body_start, {SOURCE, TENSORS, DIRECTORY, FOOTER}, "archive")
     check_footer(frame, sections, checksums)
-    kind, header = "none", b""
-    if sections[SOURCE].present:
-        kind, header = read_source(sections[SOURCE].payload, budget)
-    features_seen.add(f"source/{kind}")
     directory = read_directory(sections[DIRECTORY].payload)
     bodies = Reader(sections[TENSORS].payload, "tensors")
-    tensors = []
+    tensors: list[NamedArray] = []
     for name, length in directory:
         body = bodies.take(length, f"body of {name!r}")
-        tensors.append((name, *decode_tensor(body, 0, checksums, budget)))
+        tensors.append((name, *decode_tensor(body, 0, checksums, budget, in_archive=True)))
     bodies.finish()
+    kind, header = "none", b""
+    if sections[SOURCE].present:
+        kind, header = read_source(sections[SOURCE].payload, tensors, budget.take)
+    features_seen.add(f"source/{kind}")
     return kind, header, tensors
 
 
@@ -152,7 +152,9 @@ def read_sections(data: bytes, start: int, known: set[int], name: str) -> dict[i
 # 2 Tensor body
 
 
-def decode_tensor(data: bytes, start: int, checksums: bool, budget: Budget) -> Array:
+def decode_tensor(
+    data: bytes, start: int, checksums: bool, budget: Budget, in_archive: bool = False
+) -> Array:
     """data: the frame, or in an archive the body; start: where the body begins in it."""
     sections = read_sections(data, start, set(range(TENSOR, TRAILER + 1)), "tensor")
     payloads = {section_id: section.payload for section_id, section in sections.items()}
@@ -183,7 +185,7 @@ def decode_tensor(data: bytes, start: int, checksums: bool, budget: Budget) -> A
         planes = chunk.read_plane_parameters(reader, item_bytes)
     elif pipeline == 1:
         parameters = scaled.read_parameters(reader, dtype)
-        has_second = parameters.counted
+        has_second = parameters.counted and not parameters.joint
     else:
         kernel_parameters = kernels.read_parameters(reader, dtype, n, chunk_elements)
     reader.finish()
@@ -200,7 +202,7 @@ def decode_tensor(data: bytes, start: int, checksums: bool, budget: Budget) -> A
     if not sections[CHUNKS].present:
         raise corrupt("tensor body: chunks is absent")
     chunks = Reader(payloads[CHUNKS], "chunks")
-    trailer = Trailer(data, sections, checksums, len(entries))
+    trailer = Trailer(data, sections, checksums, len(entries), in_archive)
     decoded = []
     for c, entry in enumerate(entries):
         first = c * chunk_elements
@@ -290,12 +292,19 @@ def plain_chunk(tensor: Tensor, entry: Entry, payload: bytes, count: int, name: 
 
 class Trailer:
     def __init__(
-        self, data: bytes, sections: dict[int, Section], checksums: bool, chunk_count: int
+        self,
+        data: bytes,
+        sections: dict[int, Section],
+        checksums: bool,
+        chunk_count: int,
+        in_archive: bool,
     ) -> None:
         self.payload, self.checksums = sections[TRAILER].payload, checksums
+        if in_archive and not checksums and sections[TRAILER].present:
+            raise corrupt("trailer: it has no place in an archive without checksums")
         self.head_hash = xxhash.xxh3_64_intdigest(data[: sections[CHUNKS].offset])
         used = 8 * chunk_count if checksums else 0
-        if len(self.payload) != max(16, used) or any(self.payload[used:]):
+        if len(self.payload) != (used if in_archive else max(16, used)) or any(self.payload[used:]):
             raise corrupt(f"trailer: {len(self.payload)} bytes, or padding that is not zero")
 
     def check_chunk(self, number: int, octets: bytes, side_bytes: bytes) -> None:
@@ -324,34 +333,3 @@ def check_footer(frame: bytes, sections: dict[int, Section], checksums: bool) ->
     covered = frame[: tensors.offset] + frame[tensors.offset + len(tensors.payload) : -8]
     if digest != (xxhash.xxh3_64_intdigest(covered) if checksums else 0):
         raise corrupt("footer: the hash does not match")
-
-
-def read_source(payload: bytes, budget: Budget) -> tuple[str, bytes]:
-    reader = Reader(payload, "source")
-    kind = reader.u8("kind")
-    if kind not in SOURCE_KINDS:
-        raise unsupported(f"source: kind {kind}")
-    raw_bytes = reader.varint("raw_bytes", 0, 2**30 - 1)
-    budget.take(raw_bytes, "source: raw_bytes")
-    header = bytes(read_integers(reader, raw_bytes, 0, 255, "source", (0, 3, 4)))
-    reader.finish()
-    return SOURCE_KINDS[kind], header
-
-
-def read_directory(payload: bytes) -> list[tuple[str, int]]:
-    reader, entries, names = Reader(payload, "directory"), [], set()
-    count = reader.varint("count")
-    if 2 * count > reader.left:
-        raise corrupt(f"directory: {count} entries do not fit into {reader.left} bytes")
-    for _ in range(count):
-        octets = reader.take(reader.varint("name length", 0, 65535), "name")
-        try:
-            name = octets.decode("utf-8")
-        except UnicodeDecodeError:
-            raise corrupt(f"directory: name {octets!r} is not UTF-8") from None
-        if name in names:
-            raise corrupt(f"directory: two tensors have the name {name!r}")
-        names.add(name)
-        entries.append((name, reader.varint("body length")))
-    reader.finish()
-    return entries

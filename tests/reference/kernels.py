@@ -24,6 +24,7 @@ class Parameters:
     lattice_bits: int
     kept: int
     counted: bool
+    low_count: int
     taps: int
     inner: int
 
@@ -44,10 +45,11 @@ def read_parameters(reader: Reader, dtype: str, n: int, chunk_elements: int) -> 
     modes = reader.u8("modes")
     if modes & ~8 or (modes and kept == lattice_bits):
         raise corrupt(f"tensor: modes is {modes} in pipeline kernels, kept {kept}")
+    low_count = reader.u8("low_count", 0, kept - lattice_bits) if modes else 0
     taps, inner = reader.varint("taps", 2, 64), reader.varint("inner", 1, 32768)
     if n % (taps * inner) or (n > chunk_elements and chunk_elements % (taps * inner)):
         raise corrupt(f"tensor: taps x inner = {taps * inner} does not divide n or chunk_elements")
-    return Parameters(layout, lattice_bits, kept, bool(modes), taps, inner)
+    return Parameters(layout, lattice_bits, kept, bool(modes), low_count, taps, inner)
 
 
 @dataclass
@@ -117,12 +119,10 @@ class Kernels:
             symbols += decode_sequence(tables[k], self.alphabet, part, parts.payloads[k], name)
         if symbols.count(self.alphabet - 1) != len(parts.escapes):
             raise corrupt(f"{name}: escapes is {len(parts.escapes)}, not the symbols' count")
-        second_symbols = None
+        counts = None
         if parameters.counted:
-            second_symbols = decode_sequence(
-                tables[2], parameters.kept_low_bits + 1, len(coded), parts.payloads[2], name
-            )
-        decoded = self._decode_values(coded, symbols, second_symbols, scales, parts, name)
+            counts = decode_sequence(tables[2], 16, len(coded), parts.payloads[2], name)
+        decoded = self._decode_values(coded, symbols, counts, scales, parts, name)
         elements = [0] * count
         for (t, j), element in decoded.items():
             elements[self._place(t, j)] = element
@@ -138,7 +138,7 @@ class Kernels:
         self,
         coded: list[tuple[int, int]],
         symbols: list[int],
-        second: list[int] | None,
+        counts: list[int] | None,
         scales: list[int],
         parts: Parts,
         name: str,
@@ -157,11 +157,12 @@ class Kernels:
                 escape_bits[t, j] = bits.take(parameters.lattice_bits)
             else:
                 elements[t, j] = self._value_given_guess(symbol, t, scales[j], guess, bits, name)
-            if second is not None:
-                low_bits.append(take_counted(bits, second[c], parameters.kept_low_bits))
+            if counts is not None:
+                low_count, width = parameters.low_count, parameters.kept_low_bits
+                low_bits.append(take_counted(bits, counts[c], low_count, width))
             magnitudes[t, j] = self._magnitude(elements[t, j], scales[j])
         bits.align()
-        if second is None:
+        if counts is None:
             low_bits = take_records(bits, len(coded), parameters.kept_low_bits)
         bits.finish()
         for place, low in zip(coded, low_bits, strict=True):

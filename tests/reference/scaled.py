@@ -37,6 +37,8 @@ class Parameters:
     counted: bool
     halved: bool
     has_zero: bool
+    joint: bool
+    low_count: int
     columns: int
     origin: int
     taps: int = 1
@@ -61,7 +63,7 @@ def read_parameters(reader: Reader, dtype: str) -> Parameters:
     kept = reader.u8("kept", 0, layout.fraction_bits)
     step_log2 = reader.u8("step_log2", 0, min(2, kept))
     window = reader.u8("window", 1, 62)
-    modes = reader.u8("modes", 0, 63)
+    modes = reader.u8("modes", 0, 127)
     parameters = Parameters(
         layout,
         kept,
@@ -72,6 +74,8 @@ def read_parameters(reader: Reader, dtype: str) -> Parameters:
         counted=bool(modes & 8),
         halved=bool(modes & 16),
         has_zero=bool(modes & 32),
+        joint=bool(modes & 64),
+        low_count=reader.u8("low_count", 0, kept - step_log2) if modes & 8 else 0,
         columns=reader.varint("columns", 1, 2**31),
         origin=reader.varint("origin"),
     )
@@ -81,6 +85,8 @@ def read_parameters(reader: Reader, dtype: str) -> Parameters:
         raise corrupt("tensor: modes: halved without has_scales")
     if parameters.counted and (dtype not in ("f32", "f16") or kept == step_log2):
         raise corrupt(f"tensor: modes: counted with {dtype}, kept {kept}, step_log2 {step_log2}")
+    if parameters.joint and not (parameters.counted and parameters.alphabet <= 16):
+        raise corrupt(f"tensor: modes: joint with an alphabet of {parameters.alphabet}")
     if parameters.origin >= parameters.columns:
         raise corrupt(f"tensor: origin {parameters.origin}, columns {parameters.columns}")
     if parameters.sign_mode == TAP:
@@ -187,14 +193,21 @@ class Scaled:
         side_bytes = data[: reader.offset]
 
         tables = [table_at(self.tensor.tables, entry.table, name)]
-        if parameters.counted:
+        if parameters.counted and not parameters.joint:
             tables.append(table_at(self.tensor.tables, entry.second or 0, name))
         parts = read_parts(reader, tables, self.tensor.streams, self._escape_bytes(), name)
 
-        symbols = decode_sequence(
-            tables[0], parameters.alphabet, len(coded), parts.payloads[0], name
-        )
         zero = parameters.signs_in_symbol * parameters.window
+        counts: list[int] = []
+        if parameters.joint:
+            both = decode_sequence(tables[0], 16, 2 * len(coded), parts.payloads[0], name)
+            symbols = both[::2]
+            counts = [v for symbol, v in zip(symbols, both[1::2], strict=True) if symbol != zero]
+            if max(symbols, default=0) >= parameters.alphabet or sum(counts) != sum(both[1::2]):
+                raise corrupt(f"{name}: a joint symbol outside the alphabet, or a count of a zero")
+        else:
+            alphabet = parameters.alphabet
+            symbols = decode_sequence(tables[0], alphabet, len(coded), parts.payloads[0], name)
         if zero in symbols:
             features_seen.add("zeros/in_band")
             if not parameters.has_zero:
@@ -203,9 +216,9 @@ class Scaled:
         if sum(s == zero + 1 for _, s in recorded) != len(parts.escapes):
             raise corrupt(f"{name}: escapes is {len(parts.escapes)}, not the symbols' count")
         if parameters.counted:
-            alphabet = parameters.record_fraction_bits + 1
-            second = decode_sequence(tables[1], alphabet, len(recorded), parts.payloads[1], name)
-            records = self._counted_records(parts.raw, second, name)
+            if not parameters.joint:
+                counts = decode_sequence(tables[1], 16, len(recorded), parts.payloads[1], name)
+            records = self._counted_records(parts.raw, counts, name)
         else:
             records = self._plain_records(parts.raw, len(recorded), name)
 
@@ -240,11 +253,13 @@ class Scaled:
         bits.finish()
         return [(r >> sign_bits, r & sign_bits) for r in records]
 
-    def _counted_records(self, raw: bytes, second: list[int], name: str) -> list[tuple[int, int]]:
+    def _counted_records(self, raw: bytes, counts: list[int], name: str) -> list[tuple[int, int]]:
+        parameters = self.parameters
         bits, records = BitReader(raw, f"{name}: raw"), []
-        for u in second:
-            sign = bits.take(int(self.parameters.sign_mode == RAW_SIGN))
-            records.append((take_counted(bits, u, self.parameters.record_fraction_bits), sign))
+        for count in counts:
+            sign = bits.take(int(parameters.sign_mode == RAW_SIGN))
+            width = parameters.record_fraction_bits
+            records.append((take_counted(bits, count, parameters.low_count, width), sign))
         bits.finish()
         return records
 
@@ -281,6 +296,7 @@ class Scaled:
         features_seen.add("scales/" + (("whole", "halved")[p.halved] if p.has_scales else "none"))
         features_seen.add(f"step_log2/{p.step_log2}")
         if p.counted:
-            features_seen.add("counted/scaled")
+            features_seen.add("counted/joint" if p.joint else "counted/scaled")
+            features_seen.add("low_count/" + ("some" if p.low_count else "0"))
         if p.kept < p.layout.fraction_bits:
             features_seen.add("kept/scaled")

@@ -135,6 +135,13 @@ def take_records(bits: BitReader, count: int, record_bits: int) -> list[int]:
     return records
 
 
-def take_counted(bits: BitReader, u: int, width: int) -> int:
-    """Section 3.5: g of `width` bits, of which the last set one is bit u from the top."""
-    return 0 if u == 0 else (bits.take(u - 1) << 1 | 1) << (width - u)
+def take_counted(bits: BitReader, count: int, low_count: int, width: int) -> int:
+    """Section 3.5: g of `width` bits; its last set bit is bit low_count + count from the top."""
+    if count == 0:
+        return bits.take(low_count) << (width - low_count)
+    if count == 15:
+        return bits.take(width)
+    used = low_count + count
+    if used > width:
+        raise corrupt(f"{bits.name}: count {count}, low_count {low_count}, of {width} bits")
+    return (bits.take(used - 1) << 1 | 1) << (width - used)

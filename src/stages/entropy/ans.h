@@ -24,12 +24,13 @@ inline constexpr std::uint32_t kAnsLowerBound = 1u << 15;
 /// For each symbol in turn, the slots it owns in the order of their offsets: slots[B(s) + offset].
 using SlotOrder = std::array<std::uint16_t, kAnsSlots>;
 
-/// Contiguous slots, or alias slots for alphabets of at most 16 symbols that are not pairs.
-SlotOrder slot_order(const Values& frequencies, bool pairs) noexcept;
+/// Contiguous slots, or alias slots for alphabets of at most 16 symbols that are not pairs. The
+/// alphabet counts, not the symbols used.
+SlotOrder slot_order(const Table& table) noexcept;
 
 class AnsEncoder final : public SequenceEncoder {
  public:
-  AnsEncoder(const Values& frequencies, bool pairs);
+  explicit AnsEncoder(const Table& table);
   std::size_t encode(const std::uint8_t* symbols, std::size_t n, unsigned streams_log2,
                      std::uint8_t* dst, std::uint16_t* sizes) const override;
 
@@ -51,7 +52,7 @@ class AnsEncoder final : public SequenceEncoder {
 
 class AnsDecoder final : public SequenceDecoder {
  public:
-  AnsDecoder(const Values& frequencies, bool pairs);
+  explicit AnsDecoder(const Table& table);
   bool decode(const std::uint8_t* src, std::span<const std::uint16_t> sizes, std::size_t n,
               unsigned streams_log2, std::uint8_t* symbols) const override;
 

@@ -78,12 +78,12 @@ bool is_valid_state(std::uint32_t state) { return state >= kAnsLowerBound && sta
 
 }  // namespace
 
-AnsDecoder::AnsDecoder(const Values& frequencies, bool pairs) : pairs_(pairs), table_{} {
-  const SlotOrder slots = slot_order(frequencies, pairs);
+AnsDecoder::AnsDecoder(const Table& table) : pairs_(table.pairs), table_{} {
+  const SlotOrder slots = slot_order(table);
   const std::uint16_t* slot = slots.data();
   for (std::uint32_t s = 0; s < kMaxSymbols; ++s) {
-    for (std::uint32_t offset = 0; offset < frequencies[s]; ++offset) {
-      table_[*slot++] = slot_entry(s, frequencies[s], offset);
+    for (std::uint32_t offset = 0; offset < table.values[s]; ++offset) {
+      table_[*slot++] = slot_entry(s, table.values[s], offset);
     }
   }
 }

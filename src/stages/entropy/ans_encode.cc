@@ -11,11 +11,11 @@ constexpr std::size_t kStateBytes = sizeof(std::uint32_t);
 
 }  // namespace
 
-AnsEncoder::AnsEncoder(const Values& frequencies, bool pairs)
-    : pairs_(pairs), entries_{}, slots_(slot_order(frequencies, pairs)) {
+AnsEncoder::AnsEncoder(const Table& table)
+    : pairs_(table.pairs), entries_{}, slots_(slot_order(table)) {
   unsigned begin = 0;
   for (std::size_t s = 0; s < kMaxSymbols; ++s) {
-    const unsigned frequency = frequencies[s];
+    const unsigned frequency = table.values[s];
     if (frequency == 0) continue;
     // Exact for a state x < f 2^19, what it is when divided: x (2^44 + e) / f >> 44 with e < f adds
     // less than 1 / f to x / f, and x (2^44 + f) / f stays below 2^64.

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cassert>
+#include <numeric>
 
 #include "stages/entropy/ans.h"
 
@@ -46,23 +48,18 @@ struct AliasBuckets {
   };
 };
 
-bool has_alias_slots(const Values& frequencies, bool pairs) {
-  return !pairs && std::all_of(frequencies.begin() + kBuckets, frequencies.end(),
-                               [](std::uint16_t f) { return f == 0; });
-}
-
 }  // namespace
 
-SlotOrder slot_order(const Values& frequencies, bool pairs) noexcept {
+SlotOrder slot_order(const Table& table) noexcept {
+  assert(table.alphabet > 0);  // else the table was never resolved
   SlotOrder slots;
-  if (!has_alias_slots(frequencies, pairs)) {
-    for (unsigned slot = 0; slot < kAnsSlots; ++slot)
-      slots[slot] = static_cast<std::uint16_t>(slot);
+  if (table.pairs || table.alphabet > kBuckets) {
+    std::iota(slots.begin(), slots.end(), std::uint16_t{0});
     return slots;
   }
   std::array<unsigned, kBuckets> next{};
-  for (unsigned s = 1; s < kBuckets; ++s) next[s] = next[s - 1] + frequencies[s - 1];
-  const AliasBuckets buckets(frequencies);
+  for (unsigned s = 1; s < kBuckets; ++s) next[s] = next[s - 1] + table.values[s - 1];
+  const AliasBuckets buckets(table.values);
   for (unsigned slot = 0; slot < kAnsSlots; ++slot) {
     slots[next[buckets.owner(slot)]++] = static_cast<std::uint16_t>(slot);
   }

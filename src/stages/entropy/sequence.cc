@@ -17,14 +17,14 @@ std::size_t encode_room(std::size_t n) noexcept {
 
 std::unique_ptr<SequenceEncoder> make_encoder(const Table& table) {
   if (table.coder == CoderId::ans) {
-    return std::make_unique<AnsEncoder>(table.values, table.pairs);
+    return std::make_unique<AnsEncoder>(table);
   }
   return std::make_unique<HuffmanEncoder>(table.values, table.pairs);
 }
 
 std::unique_ptr<SequenceDecoder> make_decoder(const Table& table) {
   if (table.coder == CoderId::ans) {
-    return std::make_unique<AnsDecoder>(table.values, table.pairs);
+    return std::make_unique<AnsDecoder>(table);
   }
   return std::make_unique<HuffmanDecoder>(table.values, table.pairs);
 }

@@ -146,7 +146,7 @@ void resolve_fixed(Table& table, unsigned alphabet, const char* where) {
          where, found->id, found->alphabet, found->pairs ? " in pairs" : "", alphabet,
          table.pairs ? " in pairs" : "");
   }
-  table.values = table.coder == CoderId::huffman ? found->lengths : found->frequencies;
+  table.values = table.coder == CoderId::huffman ? static_code(*found).lengths : found->frequencies;
 }
 
 void resolve_gennorm(Table& table, unsigned alphabet, const char* where) {
@@ -225,6 +225,7 @@ void resolve(Table& table, unsigned alphabet, const char* where) {
     fail(ErrorKind::corrupt, "{}: pairs over an alphabet of {} symbols, at most {} allowed", where,
          alphabet, kMaxPairSymbols);
   }
+  table.alphabet = static_cast<std::uint16_t>(alphabet);
   switch (table.source) {
     case Source::dynamic:
       break;

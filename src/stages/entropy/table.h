@@ -26,6 +26,7 @@ struct Table {
   Source source = Source::dynamic;
   CoderId coder = CoderId::huffman;
   bool pairs = false;
+  std::uint16_t alphabet = 0;  ///< symbols of a sequence; set by resolve() and choose_table()
   std::int32_t base = 0;
   std::uint64_t static_id = 0;
   std::uint8_t shape = 0;

@@ -20,6 +20,9 @@ std::uint64_t huffman_bits(std::span<const std::uint32_t> counts, const Values& 
   return bits;
 }
 
+/// Bits from units of 2^-kLog2Bits, rounded up.
+std::uint64_t whole_bits(std::uint64_t cost) { return (cost + (1u << kLog2Bits) - 1) >> kLog2Bits; }
+
 std::uint64_t ans_bits(std::span<const std::uint32_t> counts, const Values& frequencies) {
   constexpr std::uint32_t kWhole = kProbabilityBits << kLog2Bits;
   std::uint64_t cost = 0;
@@ -28,7 +31,7 @@ std::uint64_t ans_bits(std::span<const std::uint32_t> counts, const Values& freq
     if (frequencies[s] == 0) return UINT64_MAX;
     cost += counts[s] * std::uint64_t{kWhole - fixed_log2(frequencies[s])};
   }
-  return (cost + (1u << kLog2Bits) - 1) >> kLog2Bits;
+  return whole_bits(cost);
 }
 
 std::uint64_t state_bits(std::span<const std::uint32_t> counts) {
@@ -49,15 +52,17 @@ class Contest {
  public:
   Contest(const Counts& counts, unsigned parts) : counts_(counts), parts_(parts) {}
 
-  void offer(const Table& table) {
-    std::uint64_t bits = coded_bits(counts_, table);
-    if (bits == UINT64_MAX) return;
+  void offer(const Table& table) { offer(table, coded_bits(counts_, table)); }
+  /// The same for a table whose payload bits are known.
+  void offer(const Table& table, std::uint64_t bits) {
+    if (bits >= best_.bits) return;
     if (table.coder == CoderId::ans && parts_ > 1) {
       bits += (parts_ - 1) * state_bits(table.pairs ? counts_.pairs : counts_.single);
     }
     bits += table_bits(table);
     if (bits < best_.bits) best_ = {table, bits};
   }
+  const Counts& counts() const { return counts_; }
   const Choice& best() const { return best_; }
 
  private:
@@ -78,13 +83,30 @@ void offer_dynamic(Contest& contest, std::span<const std::uint32_t> counts, Tabl
   contest.offer(table);
 }
 
+/// Payload bits under a prebuilt table, without copying it.
+std::uint64_t fixed_bits(std::span<const std::uint32_t> counts, const StaticTable& candidate,
+                         CoderId coder) {
+  const StaticCode& code = static_code(candidate);
+  if (coder == CoderId::huffman) return huffman_bits(counts, code.lengths);
+  std::uint64_t cost = 0;
+  for (std::size_t s = 0; s < counts.size(); ++s) {
+    if (counts[s] > 0 && candidate.frequencies[s] == 0) return UINT64_MAX;
+    cost += std::uint64_t{counts[s]} * code.ans_cost[s];
+  }
+  return whole_bits(cost) + state_bits(counts);
+}
+
 void offer_fixed(Contest& contest, std::size_t alphabet, Table table) {
   table.source = Source::fixed;
+  const auto used = table.pairs ? contest.counts().pairs : contest.counts().single;
   for (const StaticTable& candidate : static_tables()) {
     if (candidate.alphabet != alphabet || candidate.pairs != table.pairs) continue;
+    const std::uint64_t bits = fixed_bits(used, candidate, table.coder);
+    if (bits >= contest.best().bits) continue;
     table.static_id = candidate.id;
-    table.values = table.coder == CoderId::huffman ? candidate.lengths : candidate.frequencies;
-    contest.offer(table);
+    table.values =
+        table.coder == CoderId::huffman ? static_code(candidate).lengths : candidate.frequencies;
+    contest.offer(table, bits);
   }
 }
 
@@ -117,6 +139,7 @@ Choice choose_table(const Counts& counts, const Allowed& allowed, unsigned parts
       Table table;
       table.coder = coder;
       table.pairs = pairs;
+      table.alphabet = static_cast<std::uint16_t>(counts.single.size());
       const auto used = pairs ? counts.pairs : counts.single;
       if (allowed.dynamic) offer_dynamic(contest, used, table);
       if (allowed.fixed) offer_fixed(contest, counts.single.size(), table);

@@ -29,14 +29,17 @@ template <typename Word>
 void collect_residuals(const ScaledRun& run, const Word* words, std::int32_t* out) {
   if (run.parameters->sign_mode == SignMode::tap) return collect_taps(run, words, out);
   const Fields<Word> fields(run);
-  const unsigned flip_mask = run.parameters->sign_factor() - 1;
+  const auto flip_mask = static_cast<Word>(run.parameters->sign_factor() - 1);
+  RowBlock<Word> block;
   for_each_row(run, [&](const RowRun& row) {
-    with_row_models(run, row, [&](const auto prediction, const auto signs) {
-      for (std::size_t j = 0; j < row.n; ++j) {
-        const Word word = words[row.begin + j];
-        const unsigned flip = (static_cast<unsigned>(word >> fields.sign_shift) ^ signs(j)) & flip_mask;
-        const std::int32_t d = fields.x(word) - prediction(j);
-        out[row.begin + j] = word == 0 ? kNoResidual : d * 2 + static_cast<std::int32_t>(flip);
+    for_each_block(run, row, block, [&](std::size_t at, std::size_t n) {
+      const Word* const in = words + row.begin + at;
+      std::int32_t* const residuals = out + row.begin + at;
+      for (std::size_t j = 0; j < n; ++j) {
+        const auto flip = static_cast<Word>(((in[j] >> fields.sign_shift) ^ block.guesses[j]) & flip_mask);
+        const auto t = static_cast<Word>(((in[j] & fields.magnitude_mask) >> fields.x_shift) - block.predictions[j]);
+        const auto d = static_cast<std::int32_t>(static_cast<std::make_signed_t<Word>>(t));
+        residuals[j] = in[j] == 0 ? kNoResidual : d * 2 + static_cast<std::int32_t>(flip);
       }
     });
   });

@@ -126,8 +126,9 @@ std::size_t apply_scaled(const ScaledRun& run, const Word* words, bool mapped, s
   if (run.parameters->sign_mode == SignMode::tap) {
     apply_taps(run, words, mapped, symbols, records);
   } else {
+    RowBlock<Word> block;
     for_each_row(run, [&](const RowRun& row) {
-      apply_row(run, row, words + row.begin, mapped, symbols + row.begin, records + row.begin);
+      apply_row(run, row, words + row.begin, mapped, symbols + row.begin, records + row.begin, block);
     });
   }
   return append_escapes(EscapeCoder<Word>(run), words, symbols, run.n,
@@ -138,8 +139,9 @@ template <typename Word>
 bool restore_scaled(const ScaledRun& run, const std::uint8_t* symbols, const Word* records, const std::uint8_t* escapes,
                     Word* words) {
   if (run.parameters->sign_mode == SignMode::tap) return restore_taps(run, symbols, records, escapes, words);
+  RowBlock<Word> block;
   for_each_row(run, [&](const RowRun& row) {
-    restore_row(run, row, symbols + row.begin, records + row.begin, words + row.begin);
+    restore_row(run, row, symbols + row.begin, records + row.begin, words + row.begin, block);
   });
   const EscapeCoder<Word> coder(run);
   const std::uint8_t escape = static_cast<std::uint8_t>(run.parameters->escape_symbol());

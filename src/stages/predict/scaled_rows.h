@@ -4,6 +4,8 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <type_traits>
 #include <vector>
 
 #include "stages/predict/scaled.h"
@@ -70,91 +72,108 @@ void for_each_row(const ScaledRun& run, const Function& function) {
   }
 }
 
-/// Prediction of one row: prediction(j) for the j-th element of a RowRun.
-template <bool kScales>
-struct RowPrediction {
-  RowPrediction(const ScaledRun& run, const RowRun& row) noexcept {
-    if constexpr (kScales) {
-      row_scale = run.grid->row_scales[row.row] + run.parameters->halved;
-      columns = run.grid->column_scales.data() + row.column;
-      shift = run.parameters->halved;
+/// Columns that are worked on at a time: predictions and wide symbols of a block stay in L1.
+inline constexpr std::size_t kRowBlock = 1024;
+
+/// The part of a row that a block covers, with what is the same for all its elements taken out of memory:
+/// loops over bytes could otherwise not be vectorised, for a byte may alias anything.
+template <typename Word>
+struct RowBlock {
+  using Signed = std::make_signed_t<Word>;
+  alignas(64) std::array<Word, kRowBlock> predictions;  ///< base included, modulo 2^bits
+  alignas(64) std::array<Word, kRowBlock> guesses;      ///< of signs, 0 or 1
+  alignas(64) std::array<Word, kRowBlock> symbols;
+
+  void predict(const ScaledRun& run, std::uint64_t row, std::uint64_t column, std::size_t n) noexcept {
+    const std::int32_t base = run.base;
+    Word* const out = predictions.data();
+    if (!run.parameters->has_scales) {
+      std::fill_n(out, n, static_cast<Word>(base));
+      return;
     }
+    const std::int32_t halved = run.parameters->halved;
+    const std::int32_t row_scale = run.grid->row_scales[row] + halved;
+    const std::int16_t* const scales = run.grid->column_scales.data() + column;
+    for (std::size_t j = 0; j < n; ++j) out[j] = static_cast<Word>(((row_scale + scales[j]) >> halved) + base);
   }
-  std::int32_t operator()(std::size_t j) const noexcept {
-    if constexpr (kScales) return (row_scale + columns[j]) >> shift;
-    return 0;
+
+  void guess(const ScaledRun& run, std::uint64_t row, std::uint64_t column, std::size_t n) noexcept {
+    Word* const out = guesses.data();
+    if (run.parameters->sign_mode != SignMode::rank_one) {
+      std::fill_n(out, n, Word{0});
+      return;
+    }
+    const auto row_sign = static_cast<Word>(run.grid->row_signs[row]);
+    const std::uint8_t* const signs = run.grid->column_signs.data() + column;
+    for (std::size_t j = 0; j < n; ++j) out[j] = static_cast<Word>(row_sign ^ signs[j]);
   }
-  std::int32_t row_scale = 0;
-  const std::int16_t* columns = nullptr;
-  int shift = 0;
 };
 
-template <bool kSigns>
-struct RowSigns {
-  RowSigns(const ScaledRun& run, const RowRun& row) noexcept {
-    if constexpr (kSigns) {
-      row_sign = run.grid->row_signs[row.row];
-      columns = run.grid->column_signs.data() + row.column;
-    }
+/// Calls function(block, begin, n) over the blocks of a row, predicted and guessed.
+template <typename Word, typename Function>
+void for_each_block(const ScaledRun& run, const RowRun& row, RowBlock<Word>& block, const Function& function) {
+  for (std::size_t at = 0; at < row.n; at += kRowBlock) {
+    const std::size_t n = std::min(row.n - at, kRowBlock);
+    block.predict(run, row.row, row.column + at, n);
+    block.guess(run, row.row, row.column + at, n);
+    function(at, n);
   }
-  unsigned operator()(std::size_t j) const noexcept {
-    if constexpr (kSigns) return row_sign ^ columns[j];
-    return 0;
-  }
-  unsigned row_sign = 0;
-  const std::uint8_t* columns = nullptr;
-};
-
-/// Calls function with the row's prediction and signs as types, so that the loops need not test for them.
-template <typename Function>
-void with_row_models(const ScaledRun& run, const RowRun& row, const Function& function) {
-  const bool signs = run.parameters->sign_mode == SignMode::rank_one;
-  if (run.parameters->has_scales) {
-    if (signs) return function(RowPrediction<true>(run, row), RowSigns<true>(run, row));
-    return function(RowPrediction<true>(run, row), RowSigns<false>(run, row));
-  }
-  if (signs) return function(RowPrediction<false>(run, row), RowSigns<true>(run, row));
-  function(RowPrediction<false>(run, row), RowSigns<false>(run, row));
 }
 
 template <typename Word>
 void apply_row(const ScaledRun& run, const RowRun& row, const Word* words, bool mapped, std::uint8_t* symbols,
-               Word* records) {
+               Word* records, RowBlock<Word>& block) {
   const ScaledParameters& p = *run.parameters;
   const Fields<Word> fields(run);
-  const auto window = static_cast<std::uint32_t>(p.window);
-  const auto escape = static_cast<std::uint8_t>(p.escape_symbol());
-  const auto zero = static_cast<std::uint8_t>(p.has_zero || mapped ? p.zero_symbol() : p.escape_symbol());
-  const unsigned flip_mask = p.sign_factor() - 1;
-  const unsigned factor_log2 = flip_mask;
-  with_row_models(run, row, [&](const auto prediction, const auto signs) {
-    for (std::size_t j = 0; j < row.n; ++j) {
-      const Word word = words[j];
-      records[j] = fields.rest(word);
-      const auto t = static_cast<std::uint32_t>(fields.x(word) - prediction(j) - run.base);
-      const unsigned flip = (static_cast<unsigned>(word >> fields.sign_shift) ^ signs(j)) & flip_mask;
-      const auto coded = static_cast<std::uint8_t>((t << factor_log2) + flip);
-      const bool fits = (t < window) & fields.exact(word);
-      symbols[j] = word == 0 ? zero : fits ? coded : escape;
+  const auto window = static_cast<Word>(p.window);
+  const auto escape = static_cast<Word>(p.escape_symbol());
+  const auto zero = static_cast<Word>(p.has_zero || mapped ? p.zero_symbol() : p.escape_symbol());
+  const auto flip_mask = static_cast<Word>(p.sign_factor() - 1);
+  for_each_block(run, row, block, [&](std::size_t at, std::size_t n) {
+    const Word* const in = words + at;
+    Word* const out = block.symbols.data();
+    for (std::size_t j = 0; j < n; ++j) {
+      const Word word = in[j];
+      const auto t = static_cast<Word>(((word & fields.magnitude_mask) >> fields.x_shift) - block.predictions[j]);
+      const auto flip = static_cast<Word>(((word >> fields.sign_shift) ^ block.guesses[j]) & flip_mask);
+      const auto coded = static_cast<Word>((t << flip_mask) + flip);
+      const bool fits = (t < window) & ((word & fields.dropped_mask) == 0);
+      const Word symbol = fits ? coded : escape;
+      out[j] = word == 0 ? zero : symbol;
+    }
+    for (std::size_t j = 0; j < n; ++j) symbols[at + j] = static_cast<std::uint8_t>(out[j]);
+    Word* const rest = records + at;
+    if (fields.signed_symbols) {
+      for (std::size_t j = 0; j < n; ++j) rest[j] = static_cast<Word>((in[j] >> fields.dropped) & fields.rest_mask);
+    } else {
+      for (std::size_t j = 0; j < n; ++j) {
+        const auto g = static_cast<Word>((in[j] >> fields.dropped) & fields.rest_mask);
+        rest[j] = static_cast<Word>((g << 1) | (in[j] >> fields.sign_shift));
+      }
     }
   });
 }
 
 template <typename Word>
-void restore_row(const ScaledRun& run, const RowRun& row, const std::uint8_t* symbols, const Word* records, Word* words) {
+void restore_row(const ScaledRun& run, const RowRun& row, const std::uint8_t* symbols, const Word* records, Word* words,
+                 RowBlock<Word>& block) {
   const ScaledParameters& p = *run.parameters;
   const Fields<Word> fields(run);
-  const unsigned flip_mask = p.sign_factor() - 1;
-  const unsigned zero = p.zero_symbol();
-  const bool raw_signs = p.sign_mode == SignMode::raw;
-  with_row_models(run, row, [&](const auto prediction, const auto signs) {
-    for (std::size_t j = 0; j < row.n; ++j) {
-      const unsigned symbol = symbols[j];
-      const auto x = static_cast<std::int32_t>(symbol >> flip_mask) + run.base + prediction(j);
-      const unsigned sign = raw_signs ? static_cast<unsigned>(records[j] & 1) : (symbol & flip_mask) ^ signs(j);
-      const Word g = raw_signs ? static_cast<Word>(records[j] >> 1) : records[j];
-      const Word word = fields.word(sign, x, g);
-      words[j] = symbol == zero ? Word{0} : word;
+  const auto flip_mask = static_cast<Word>(p.sign_factor() - 1);
+  const auto zero = static_cast<Word>(p.zero_symbol());
+  const auto x_mask = static_cast<Word>(fields.x_mask);
+  const auto raw_sign = static_cast<Word>(p.sign_mode == SignMode::raw ? 1 : 0);  // also how far records are shifted
+  for_each_block(run, row, block, [&](std::size_t at, std::size_t n) {
+    Word* const wide = block.symbols.data();
+    for (std::size_t j = 0; j < n; ++j) wide[j] = symbols[at + j];
+    const Word* const rest = records + at;
+    Word* const out = words + at;
+    for (std::size_t j = 0; j < n; ++j) {
+      const auto x = static_cast<Word>(((wide[j] >> flip_mask) + block.predictions[j]) & x_mask);
+      const auto sign = static_cast<Word>((rest[j] & raw_sign) | ((wide[j] & flip_mask) ^ block.guesses[j]));
+      const auto word = static_cast<Word>((sign << fields.sign_shift) | (x << fields.x_shift) |
+                                          ((rest[j] >> raw_sign) << fields.dropped));
+      out[j] = wide[j] == zero ? Word{0} : word;
     }
   });
 }

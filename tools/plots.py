@@ -1,0 +1,96 @@
+"""Draw size fractions as a bar chart, and size against tensor size as curves.
+
+    tools/plots.py bars RESULTS.json PNG      of bench/run.py's sizes
+    tools/plots.py curves RESULTS.json PNG    of bench/small_tensors.py
+
+In: rows as the demo and the benchmarks write them. Out: a PNG file.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+
+COLOURS = ["#9aa5b1", "#c8cdd3", "#5b9bd5", "#2f6fb0", "#174a7e"]
+BOUND_COLOUR = "#d1495b"
+
+
+class FileBars(NamedTuple):
+    """The bars of one file: size fractions by label, and the order-0 bound, a line across them."""
+
+    name: str
+    fractions: dict[str, float]
+    order0_bound: float
+
+
+def draw_bars(files: Sequence[FileBars], png: Path) -> None:
+    """Draw a group of bars a file."""
+    labels = list(dict.fromkeys(label for file in files for label in file.fractions))
+    width = 0.8 / len(labels)
+    figure, axes = plt.subplots(figsize=(max(8.0, 1.3 * len(files)), 4.8), layout="constrained")
+    for k, label in enumerate(labels):
+        places = [i - 0.4 + (k + 0.5) * width for i in range(len(files))]
+        heights = [file.fractions.get(label, 0.0) for file in files]
+        bars = axes.bar(places, heights, width, label=label, color=COLOURS[k % len(COLOURS)])
+        axes.bar_label(bars, fmt="%.2f", fontsize=6, padding=1)
+    for i, file in enumerate(files):
+        label = "H0, bound of order-0 coders" if i == 0 else None
+        axes.hlines(file.order0_bound, i - 0.42, i + 0.42, color=BOUND_COLOUR, lw=1.2, label=label)
+    axes.set_xticks(range(len(files)), [file.name for file in files], rotation=20, ha="right")
+    axes.set_ylabel("compressed / original size (lower is better)")
+    axes.set_ylim(0, 1)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(ncols=3, fontsize=8, frameon=False, loc="upper right")
+    _save(figure, png)
+
+
+def draw_curves(curves: dict[str, dict[str, float]], png: Path) -> None:
+    """Draw size fractions against bytes of a tensor; curves: label -> bytes -> fraction."""
+    figure, axes = plt.subplots(figsize=(8, 4.8), layout="constrained")
+    for label, points in curves.items():
+        axes.plot([int(size) for size in points], list(points.values()), marker=".", label=label)
+    axes.set_xscale("log", base=2)
+    axes.set_xlabel("bytes of the tensor")
+    axes.set_ylabel("compressed / original size (lower is better)")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(fontsize=8, frameon=False)
+    _save(figure, png)
+
+
+def _save(figure: Any, png: Path) -> None:
+    png.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(png, dpi=150)
+    plt.close(figure)
+
+
+def bars_of_results(results: dict[str, Any]) -> list[FileBars]:
+    files = []
+    for name, row in results["files"].items():
+        fractions = {"zstd-3 planes": row["zstd3_planes"]}
+        if row.get("best_peer"):
+            fractions["best peer"] = row["best_peer"]["fraction"]
+        fractions |= {f"level {level}": size["fraction"] for level, size in row["sizes"].items()}
+        files.append(FileBars(name, fractions, row["order0_bound"]))
+    return files
+
+
+def main(kind: str, source: Path, png: Path) -> None:
+    results = json.loads(source.read_text())
+    if kind == "bars":
+        draw_bars(bars_of_results(results), png)
+    else:
+        draw_curves(results["curves"], png)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 4 or sys.argv[1] not in ("bars", "curves"):
+        raise SystemExit("usage: plots.py bars|curves RESULTS.json PNG")
+    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))
