@@ -2,8 +2,8 @@
 
     bench/small_tensors.py FILES... [--level N] [--output FILE.json]
 
-Cuts the tensors of .safetensors files into pieces of 0.5 KiB to 1 MiB along their rows and
-compresses each as a tensor of its own: dynamic, static and hybrid tables, single symbols and pairs.
+Cuts the large tensors of .safetensors files into pieces of 0.5 KiB to 1 MiB along their rows and
+compresses each as a tensor of its own: dynamic, static, hybrid tables, single symbols and pairs.
 Give it files on which the static tables were not trained (the list stands in static_family.inc).
 Prints a table; `tools/plots.py curves` draws the JSON.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,9 @@ import machine  # noqa: E402
 import samples  # noqa: E402 - of tools/
 
 SIZES = [512 << i for i in range(12)]  # 0.5 KiB to 1 MiB
-MOST_PIECES = 24  # a size and file, spread over the file
+LEAST_BYTES = 512 << 10  # only tensors from here on are cut, so that all sizes show the same data
+BUDGET_BYTES = 2 << 20  # pieces of a size and file are spread over it up to so many bytes,
+MOST_PIECES = 256  # and so many pieces
 KINDS = {
     f"{tables}, {'pairs' if pairs == 'true' else 'single'}": f"tables={tables},pairs={pairs}"
     for tables in ("dynamic", "static", "hybrid")
@@ -39,17 +42,14 @@ def pieces(tensors: list[samples.Tensor], size: int) -> list[tuple[str, NDArray[
     found = []
     for tensor in tensors:
         rows = tensor.bits.reshape(tensor.shape[0] if len(tensor.shape) > 1 else 1, -1)
-        if rows.nbytes < size:
+        if rows.nbytes < max(size, LEAST_BYTES):
             continue
-        row_bytes = rows[0].nbytes
-        if row_bytes > size:
-            flat = rows.reshape(-1)
-            step = size // rows.itemsize
-            found += [(tensor.dtype, flat[i : i + step]) for i in range(0, flat.size - step, step)]
-        else:
-            step = size // row_bytes
-            found += [(tensor.dtype, rows[i : i + step]) for i in range(0, len(rows) - step, step)]
-    return found[:: -(-len(found) // MOST_PIECES)] if found else []
+        lines = rows if rows[0].nbytes <= size else rows.reshape(-1)
+        step = size // lines[0].nbytes
+        starts = range(0, len(lines) - step + 1, step)
+        found += [(tensor.dtype, lines[i : i + step]) for i in starts]
+    wanted = min(MOST_PIECES, max(1, BUDGET_BYTES // size))
+    return found[:: math.ceil(len(found) / wanted)] if found else []
 
 
 def mean_fraction(parts: list[tuple[str, NDArray[Any]]], options: str) -> float:

@@ -1,6 +1,7 @@
 // gradwire decompress: .gw files to the files they came from, or single tensors of them.
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -23,10 +24,10 @@ struct DecompressFlags {
   std::vector<std::string> files;
   DecodeFlags decode;
   OutputFlags output;
-  std::string tensor;
+  std::optional<std::string> tensor;  // a name may be empty
   std::string range;
 
-  bool selects() const { return !tensor.empty() || !range.empty(); }
+  bool selects() const { return tensor.has_value() || !range.empty(); }
 };
 
 bool is_npy(const std::string& path) { return path.ends_with(".npy"); }

@@ -63,8 +63,8 @@ void FrameFile::list_tensors() {
 
 SourceKind FrameFile::kind() const { return reader_ ? reader_->source_kind() : SourceKind::raw; }
 
-std::size_t FrameFile::find(const std::string& name) const {
-  if (name.empty()) {
+std::size_t FrameFile::find(const std::optional<std::string>& name) const {
+  if (!name) {
     if (size() == 1) return 0;
     fail(ErrorKind::invalid_argument,
          fmt::format("holds {} tensors; choose one with --tensor (gradwire info lists them)",
@@ -73,7 +73,7 @@ std::size_t FrameFile::find(const std::string& name) const {
   if (!reader_) {
     fail(ErrorKind::invalid_argument, "holds a single tensor without a name; leave out --tensor");
   }
-  return reader_->find(name);
+  return reader_->find(*name);
 }
 
 void FrameFile::read(std::size_t index, std::span<std::uint8_t> out) const {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,7 +26,7 @@ class FrameFile {
   std::size_t size() const { return infos_.size(); }
   const TensorInfo& info(std::size_t index) const { return infos_[index]; }
   /// The tensor of that name; without a name the only tensor. Throws Error(invalid_argument).
-  std::size_t find(const std::string& name) const;
+  std::size_t find(const std::optional<std::string>& name) const;
   /// Restores a tensor into memory of exactly its size, which check_budget() has allowed.
   void read(std::size_t index, std::span<std::uint8_t> out) const;
   /// The same into a vector, which gets the tensor's size if the budget allows it.

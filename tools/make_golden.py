@@ -80,12 +80,20 @@ def signed_outer(rows: int, columns: int, seed: int) -> np.ndarray:
     return signs * flips * np.abs(gradient(rows, columns, seed))
 
 
-def kernels(count: int, taps: tuple[int, ...], noise: float, seed: int) -> np.ndarray:
-    """Convolution kernels whose taps resemble each other."""
+def scaled_ones(rows: int, columns: int, seed: int) -> np.ndarray:
+    """Magnitudes are the products of scales, nearly; signs are random."""
     random = np.random.default_rng(seed)
-    scales = np.exp2(random.normal(-10, 2, (count,) + (1,) * len(taps)))
-    common = random.normal(size=(count,) + (1,) * len(taps))
-    return scales * (common + noise * random.normal(size=(count, *taps)))
+    scales = np.exp2(random.normal(-8, 2, (rows, 1)) + random.normal(0, 1.5, (1, columns)))
+    signs = np.sign(random.normal(size=(rows, columns)))
+    return signs * scales * (1 + 0.03 * random.normal(size=(rows, columns)))
+
+
+def kernels(shape: tuple[int, ...], noise: float, seed: int) -> np.ndarray:
+    """Convolution kernels (outputs, inputs, taps ...) whose taps resemble each other."""
+    random = np.random.default_rng(seed)
+    each_kernel = shape[:2] + (1,) * (len(shape) - 2)
+    scales = np.exp2(random.normal(-10, 2, each_kernel))
+    return scales * (random.normal(size=each_kernel) + noise * random.normal(size=shape))
 
 
 def rounded_to_bf16(array: np.ndarray) -> np.ndarray:
@@ -179,7 +187,7 @@ def zero_frames() -> Iterator[Golden]:
         yield Golden(f"zeros-rows-columns-{dtype}", both.astype(numpy_dtype))
         scattered = with_zeros(rows, 0.3, 1, 6)
         yield Golden(f"zeros-rows-and-map-{dtype}", scattered.astype(numpy_dtype))
-    for zeros in ("none", "in_band", "runs", "bitmap"):
+    for zeros in ("none", "in-band", "runs", "bitmap"):
         array = with_zeros(dense, 0.3, 3, 8).astype(BF16)
         yield Golden(f"zeros-forced-{zeros}-bf16", array, {"method": f"lossless(zeros={zeros})"})
 
@@ -187,27 +195,35 @@ def zero_frames() -> Iterator[Golden]:
 def prediction_frames() -> Iterator[Golden]:
     for dtype, numpy_dtype in FLOATS.items():
         for level in (2, 3):
-            signed = signed_outer(40, 40, 8).astype(numpy_dtype)
+            signed = signed_outer(30, 30, 8).astype(numpy_dtype)
             yield Golden(f"signs-rank-one-level{level}-{dtype}", signed, {"level": level})
+            ones = scaled_ones(24, 25, 17).astype(numpy_dtype)
+            yield Golden(f"scales-level{level}-{dtype}", ones, {"level": level})
     for dtype, numpy_dtype in FLOATS.items():
-        for noise in (0.1, 0.5):
-            array = kernels(40, (3, 3), noise, 9).astype(numpy_dtype)
+        for shape in ((6, 10, 3, 3), (3, 5, 5, 5)):
+            array = kernels(shape, 0.1, 9).astype(numpy_dtype)
             for level in (2, 3):
                 for coder in ("huffman", "ans"):
-                    name = f"taps-noise{noise}-level{level}-{coder}-{dtype}"
+                    name = f"taps-{shape[-1]}x{shape[-1]}-level{level}-{coder}-{dtype}"
                     yield Golden(name, array, {"level": level, "coder": coder})
-    zeros = with_zeros(kernels(60, (3, 3), 0.2, 10), 0.3, 9, 11)
+    zeros = with_zeros(kernels((8, 10, 3, 3), 0.05, 10), 0.3, 9, 11)
     yield Golden("taps-zeros-bf16", zeros.astype(BF16), {"level": 3})
-    last = np.moveaxis(kernels(20, (5, 3), 0.2, 12).reshape(4, 5, 5, 3), 1, -1)
+    last = np.moveaxis(kernels((8, 8, 3, 3), 0.05, 12), 1, -1)
     yield Golden("taps-channels-last-bf16", np.ascontiguousarray(last).astype(BF16), {"level": 3})
+    line = kernels((10, 12, 4), 0.05, 13)
+    yield Golden("taps-of-rank-3-f32", line.astype(np.float32), {"level": 3})
 
 
 def fraction_frames() -> Iterator[Golden]:
     """bf16 values in f32: unused fraction bits, means of two, exceptions."""
     one, two = (rounded_to_bf16(gradient(30, 30, s) * 0.5) for s in (13, 14))
     broken = one.copy()
-    broken[::7, ::11] += np.float32(2.0) ** -40
-    conv_one, conv_two = (rounded_to_bf16(kernels(60, (3, 3), n, 15)) for n in (0.2, 0.21))
+    broken[::13, ::17] *= np.float32(1 + 2**-20)
+    conv = kernels((6, 10, 3, 3), 0.05, 15)
+    conv_one = rounded_to_bf16(conv)
+    conv_two = rounded_to_bf16(conv + 0.05 * kernels((6, 10, 3, 3), 0.05, 16))
+    conv_broken = conv_one.copy()
+    conv_broken[::3, ::5, 1, 1] *= np.float32(1 + 2**-20)
     for level in (1, 2, 3):
         for coder in ("huffman", "ans"):
             options = {"level": level, "coder": coder}
@@ -289,6 +305,8 @@ def archives() -> Iterator[tuple[str, bytes]]:
     yield "archive-none", gradwire.compress_batch(tensors)
     yield "archive-none-no-checksum", gradwire.compress_batch(tensors, checksum=False)
     yield "archive-none-empty", gradwire.compress_batch({})
+    many = {f"blocks.{i}.norm": gradient(1, 8, i)[0].astype(BF16) for i in range(40)}
+    yield "archive-none-many", gradwire.compress_batch(many)
     octets = safetensors_file(tensors, {"format": "pt"})
     yield "archive-safetensors", compressed_file("model.safetensors", octets)
     with tempfile.TemporaryDirectory() as folder:
@@ -339,7 +357,7 @@ def main() -> int:
     manifest = json.loads(manifest_path.read_text()) if manifest_path.exists() else {}
     for name, frame, row in all_frames(arguments.only):
         path = FOLDER / f"{name}.gw"
-        if path.exists() and not arguments.force:
+        if path.exists() and path.name in manifest and not arguments.force:
             continue
         path.write_bytes(frame)
         manifest[path.name] = row

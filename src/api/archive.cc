@@ -62,6 +62,7 @@ void ArchiveWriter::add(std::string_view name, const TensorView& tensor) {
   if (name.size() > frame::kMaxName) {
     fail(ErrorKind::invalid_argument, "name: {} bytes long, at most {} allowed", name.size(), frame::kMaxName);
   }
+  if (!frame::is_utf8(name)) fail(ErrorKind::invalid_argument, "name '{}' is not UTF-8", name);
   api::check_tensor(tensor);
   if (!state_->names.insert(std::string(name)).second) {
     fail(ErrorKind::invalid_argument, "name '{}' was added before", name);
@@ -82,7 +83,7 @@ std::vector<std::uint8_t> ArchiveWriter::finish() {
   out.varint(state_->entries.size());
   out.varint(names.size());
   entropy::write_bytes(names, out);
-  return frame::write_archive(write_source(state_->kind, state_->header, state_->sources), state_->tensors, directory,
+  return frame::write_archive(write_source(state_->kind, state_->header, state_->sources), std::move(state_->tensors), directory,
                               state_->options.checksum);
 }
 
@@ -93,6 +94,7 @@ struct ArchiveReader::State {
   frame::Archive archive;
   std::vector<std::uint8_t> source;
   std::unordered_map<std::string_view, std::size_t> by_name;
+  mutable api::ScratchPool scratch;
 
   void read_source() {
     if (archive.source == frame::Source::none) return;
@@ -110,8 +112,14 @@ struct ArchiveReader::State {
     source = api::render_safetensors(source, tensors, spaces, budget);
   }
 
+  const frame::ArchiveEntry& entry(std::size_t index) const {
+    const std::size_t count = archive.entries.size();
+    if (index >= count) fail(ErrorKind::invalid_argument, "index {} given, the archive has {} tensors", index, count);
+    return archive.entries[index];
+  }
+
   frame::TensorBody body(std::size_t index, std::uint64_t limit) const {
-    const frame::ArchiveEntry& entry = archive.entries.at(index);
+    const frame::ArchiveEntry& entry = this->entry(index);
     const ByteSpan part = bytes.subspan(static_cast<std::size_t>(entry.offset), static_cast<std::size_t>(entry.length));
     return frame::read_tensor_body(part, 0, static_cast<std::size_t>(entry.offset), archive.checksums, limit);
   }
@@ -119,6 +127,7 @@ struct ArchiveReader::State {
 
 ArchiveReader::ArchiveReader(std::span<const std::uint8_t> frame, const DecompressOptions& options)
     : state_(std::make_unique<State>()) {
+  api::check_options(options);
   state_->bytes = frame;
   state_->options = options;
   state_->budget = api::output_budget(options, frame.size());
@@ -142,7 +151,7 @@ SourceKind ArchiveReader::source_kind() const { return static_cast<SourceKind>(s
 const std::vector<std::uint8_t>& ArchiveReader::source_header() const { return state_->source; }
 std::size_t ArchiveReader::size() const { return state_->archive.entries.size(); }
 
-const std::string& ArchiveReader::name(std::size_t index) const { return state_->archive.entries.at(index).name; }
+const std::string& ArchiveReader::name(std::size_t index) const { return state_->entry(index).name; }
 
 std::size_t ArchiveReader::find(std::string_view name) const {
   const auto found = state_->by_name.find(name);
@@ -154,6 +163,7 @@ std::size_t ArchiveReader::find(std::string_view name) const {
 
 TensorInfo ArchiveReader::info(std::size_t index) const {
   const frame::TensorBody body = state_->body(index, UINT64_MAX);
+  api::check_view(body, state_->budget);
   TensorInfo info = api::describe(lossless::TensorDecoder(body, false), state_->archive.entries[index].length);
   info.name = name(index);
   return info;
@@ -166,21 +176,22 @@ Tensor ArchiveReader::tensor(std::size_t index) const {
   tensor.dtype = body.header.dtype;
   tensor.shape = body.header.dims;
   tensor.data.resize(static_cast<std::size_t>(body.header.bytes()));
-  std::vector<lossless::Scratch> scratch;
-  api::decode_all(decoder, tensor.data, state_->options.threads, scratch);
+  const api::ScratchLoan scratch(state_->scratch);
+  api::decode_all(decoder, tensor.data, state_->options.threads, *scratch);
   return tensor;
 }
 
 void ArchiveReader::tensor_into(std::size_t index, std::span<std::uint8_t> out) const {
   const frame::TensorBody body = state_->body(index, std::max<std::uint64_t>(out.size(), state_->budget));
   const lossless::TensorDecoder decoder(body, state_->options.verify);
-  std::vector<lossless::Scratch> scratch;
-  api::decode_all(decoder, out, state_->options.threads, scratch);
+  const api::ScratchLoan scratch(state_->scratch);
+  api::decode_all(decoder, out, state_->options.threads, *scratch);
 }
 
 std::vector<std::uint8_t> ArchiveReader::range(std::size_t index, std::uint64_t first, std::uint64_t last) const {
   const frame::TensorBody body = state_->body(index, UINT64_MAX);
-  return api::decode_range(lossless::TensorDecoder(body, state_->options.verify), first, last);
+  api::check_view(body, state_->budget);
+  return api::decode_range(lossless::TensorDecoder(body, state_->options.verify), first, last, state_->budget);
 }
 
 }  // namespace gradwire

@@ -68,7 +68,10 @@ struct Decompressor::State {
   std::optional<Tensor> header;       ///< dtype and shape of the frame that was fed
 };
 
-Decompressor::Decompressor(const DecompressOptions& options) : state_(std::make_unique<State>()) { state_->options = options; }
+Decompressor::Decompressor(const DecompressOptions& options) : state_(std::make_unique<State>()) {
+  api::check_options(options);
+  state_->options = options;
+}
 Decompressor::~Decompressor() = default;
 Decompressor::Decompressor(Decompressor&&) noexcept = default;
 Decompressor& Decompressor::operator=(Decompressor&&) noexcept = default;
@@ -95,13 +98,18 @@ bool Decompressor::feed(std::span<const std::uint8_t> bytes, std::vector<std::ui
   std::vector<std::uint8_t>& pending = state_->pending;
   if (pending.empty()) state_->header.reset();
   pending.insert(pending.end(), bytes.begin(), bytes.end());
-  const auto size = frame_size(pending);
-  if (!size || pending.size() < *size) return false;
   Tensor tensor;
-  decompress(pending, tensor);
+  try {
+    const auto size = frame_size(pending);
+    if (!size || pending.size() < *size) return false;
+    decompress(pending, tensor);
+  } catch (...) {
+    pending.clear();  // the next frame starts anew
+    throw;
+  }
+  pending.clear();
   out.insert(out.end(), tensor.data.begin(), tensor.data.end());
   state_->header = Tensor{tensor.dtype, tensor.shape, {}};
-  pending.clear();
   return true;
 }
 
@@ -112,6 +120,7 @@ Tensor decompress(std::span<const std::uint8_t> frame, const DecompressOptions& 
 }
 
 void decompress_into(std::span<const std::uint8_t> frame, std::span<std::uint8_t> out, const DecompressOptions& options) {
+  api::check_options(options);
   const frame::TensorBody body = api::open_frame(frame, std::max<std::uint64_t>(out.size(), api::output_budget(options, frame.size())));
   const lossless::TensorDecoder decoder(body, options.verify);
   std::vector<lossless::Scratch> scratch;

@@ -64,6 +64,7 @@ double plane_bound(const TensorView& tensor) {
 
 TensorInfo tensor_info(std::span<const std::uint8_t> frame) {
   const frame::TensorBody body = api::open_frame(frame, UINT64_MAX);
+  api::check_view(body, api::output_budget({}, frame.size()));
   return api::describe(lossless::TensorDecoder(body, false), frame.size());
 }
 
@@ -77,8 +78,11 @@ bool is_archive(std::span<const std::uint8_t> frame) { return frame::read_prelud
 
 std::vector<std::uint8_t> decompress_range(std::span<const std::uint8_t> frame, std::uint64_t first, std::uint64_t last,
                                            const DecompressOptions& options) {
+  api::check_options(options);
   const frame::TensorBody body = api::open_frame(frame, UINT64_MAX);
-  return api::decode_range(lossless::TensorDecoder(body, options.verify), first, last);
+  const std::uint64_t budget = api::output_budget(options, frame.size());
+  api::check_view(body, budget);
+  return api::decode_range(lossless::TensorDecoder(body, options.verify), first, last, budget);
 }
 
 double order0_bound(const TensorView& tensor) {

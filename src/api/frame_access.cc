@@ -10,6 +10,13 @@
 namespace gradwire::api {
 namespace {
 
+constexpr std::uint64_t kLineBytes = 8;      ///< that the side information of a row or column takes in memory
+constexpr std::uint64_t kFewLines = 65536;   ///< allowed whatever the budget
+
+void check_threads(int threads) {
+  if (threads < 1 || threads > 1024) fail(ErrorKind::invalid_argument, "threads: {} given, 1 to 1024 allowed", threads);
+}
+
 std::string dims_text(std::span<const std::uint64_t> dims) {
   return fmt::format("({})", fmt::join(dims, ", "));
 }
@@ -43,12 +50,41 @@ void decode_all(const lossless::TensorDecoder& decoder, std::span<std::uint8_t> 
   });
 }
 
-std::vector<std::uint8_t> decode_range(const lossless::TensorDecoder& decoder, std::uint64_t first, std::uint64_t last) {
+void check_view(const frame::TensorBody& body, std::uint64_t budget) {
+  const frame::TensorHeader& header = body.header;
+  const bool lines_needed = body[frame::Section::dead].present || body[frame::Section::scales].present ||
+                            body[frame::Section::signs].present;
+  if (header.elements == 0 || header.pipeline != frame::Pipeline::scaled || !lines_needed) return;
+  const std::uint64_t lines = header.rows() + header.scaled.columns;
+  if (lines > budget / kLineBytes + kFewLines) {
+    fail(ErrorKind::limit, "columns: a view of {} x {} needs more memory than the limit of {} bytes", header.rows(),
+         header.scaled.columns, budget);
+  }
+}
+
+ScratchPool::Item ScratchPool::take() {
+  const std::lock_guard lock(mutex_);
+  if (free_.empty()) return std::make_unique<std::vector<lossless::Scratch>>();
+  Item item = std::move(free_.back());
+  free_.pop_back();
+  return item;
+}
+
+void ScratchPool::give(Item item) {
+  const std::lock_guard lock(mutex_);
+  free_.push_back(std::move(item));
+}
+
+std::vector<std::uint8_t> decode_range(const lossless::TensorDecoder& decoder, std::uint64_t first, std::uint64_t last,
+                                       std::uint64_t budget) {
   const frame::TensorHeader& header = decoder.body().header;
   if (first > last || last > header.elements) {
     fail(ErrorKind::invalid_argument, "range {}:{} is not within the tensor's {} elements", first, last, header.elements);
   }
   const std::size_t width = header.element_bytes();
+  if (last - first > budget / width) {
+    fail(ErrorKind::limit, "range {}:{} has more bytes than the limit of {}; raise max_output to allow it", first, last, budget);
+  }
   std::vector<std::uint8_t> out(static_cast<std::size_t>(last - first) * width);
   std::vector<std::uint8_t> chunk;
   lossless::Scratch scratch;
@@ -91,9 +127,9 @@ void check_options(const CompressOptions& options) {
   if (options.level < 1 || options.level > 3) {
     fail(ErrorKind::invalid_argument, "level: {} given, 1 to 3 allowed", options.level);
   }
-  if (options.threads < 1 || options.threads > 1024) {
-    fail(ErrorKind::invalid_argument, "threads: {} given, 1 to 1024 allowed", options.threads);
-  }
+  check_threads(options.threads);
 }
+
+void check_options(const DecompressOptions& options) { check_threads(options.threads); }
 
 }  // namespace gradwire::api

@@ -25,6 +25,10 @@ std::string render_entry(const SourceTensor& tensor, std::uint64_t& offset) {
                      fmt::join(tensor.shape, ","), begin, offset);
 }
 
+void check_budget(std::uint64_t size, std::uint64_t budget) {
+  if (size > budget) fail(ErrorKind::limit, "source: its header is more than the output limit of {} bytes", budget);
+}
+
 bool plain(const std::string& name) noexcept {
   return std::none_of(name.begin(), name.end(), [](char c) {
     const auto byte = static_cast<unsigned char>(c);
@@ -41,9 +45,10 @@ Bytes render_safetensors(ByteSpan prefix, std::span<const SourceTensor> tensors,
   for (std::size_t k = 0; k < tensors.size(); ++k) {
     if (k > 0) text += ',';
     text += render_entry(tensors[k], offset);
-    if (text.size() > budget) fail(ErrorKind::limit, "source: its header is more than the output limit of {} bytes", budget);
+    check_budget(text.size(), budget);
   }
   text += '}';
+  check_budget(kLengthBytes + text.size() + spaces, budget);
   text.append(static_cast<std::size_t>(spaces), ' ');
   Bytes header;
   ByteWriter out(header);

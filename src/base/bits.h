@@ -66,4 +66,30 @@ class BitReader {
   std::size_t position_ = 0;
 };
 
+/// Bytes that may be read behind a span that a SlackBitReader is given.
+inline constexpr std::size_t kBitSlack = 8;
+
+/// As BitReader, for spans with kBitSlack readable bytes behind them: no branch a read. Positions beyond the
+/// end read whatever stands at the end, and are seen by at_exact_end.
+class SlackBitReader {
+ public:
+  explicit SlackBitReader(ByteSpan span) noexcept : data_(span.data()), size_(span.size()) {}
+  std::uint64_t get(unsigned bits) noexcept {
+    const std::size_t byte = position_ >> 3;
+    const std::uint64_t word = load<std::uint64_t>(data_ + (byte < size_ ? byte : size_));
+    const std::uint64_t value = (word >> (position_ & 7)) & ((std::uint64_t{1} << bits) - 1);
+    position_ += bits;
+    return value;
+  }
+  bool at_exact_end() const noexcept {
+    if ((position_ + 7) / 8 != size_) return false;
+    return (position_ & 7) == 0 || data_[position_ >> 3] >> (position_ & 7) == 0;
+  }
+
+ private:
+  const std::uint8_t* data_;
+  std::size_t size_;
+  std::size_t position_ = 0;
+};
+
 }  // namespace gradwire

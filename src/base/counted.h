@@ -40,7 +40,8 @@ inline unsigned put_counted(std::uint64_t g, CountShape shape, BitWriter& out) n
 }
 
 /// False when v asks for more bits than g has.
-inline bool get_counted(unsigned v, CountShape shape, BitReader& in, std::uint64_t& g) noexcept {
+template <typename Reader>
+bool get_counted(unsigned v, CountShape shape, Reader& in, std::uint64_t& g) noexcept {
   const unsigned bits = open_bits(v, shape);
   const bool implied = v >= 1 && v <= 14;
   if (bits + implied > shape.rest) return false;

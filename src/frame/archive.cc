@@ -1,7 +1,6 @@
 #include "frame/archive.h"
 
 #include <algorithm>
-#include <string_view>
 #include <unordered_set>
 
 #include "base/fail.h"
@@ -26,15 +25,6 @@ std::size_t utf8_length(std::string_view text, std::size_t at) noexcept {
   const bool overlong = (lead == 0xE0 && second < 0xA0) || (lead == 0xF0 && second < 0x90);
   const bool outside = (lead == 0xED && second > 0x9F) || (lead == 0xF4 && second > 0x8F);
   return overlong || outside ? 0 : length;
-}
-
-bool is_utf8(std::string_view text) noexcept {
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t length = utf8_length(text, at);
-    if (length == 0) return false;
-    at += length;
-  }
-  return true;
 }
 
 void read_source(const Span& span, Archive& archive) {
@@ -96,6 +86,15 @@ void check_footer(ByteSpan frame, const Sections& sections, const Archive& archi
 }
 
 }  // namespace
+
+bool is_utf8(std::string_view text) noexcept {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = utf8_length(text, at);
+    if (length == 0) return false;
+    at += length;
+  }
+  return true;
+}
 
 Archive read_archive(ByteSpan frame, bool verify) {
   const Prelude prelude = read_prelude(frame);
@@ -162,25 +161,25 @@ Bytes directory_bytes(const std::vector<ArchiveEntry>& entries) {
   return bytes;
 }
 
-Bytes write_archive(ByteSpan source, ByteSpan tensors, ByteSpan directory, bool checksums) {
+Bytes write_archive(ByteSpan source, Bytes tensors, ByteSpan directory, bool checksums) {
   const std::size_t body = (source.empty() ? 0 : section_bytes(source.size())) + section_bytes(tensors.size()) +
                            section_bytes(directory.size()) + section_bytes(kFooterBytes);
-  Bytes frame;
-  frame.reserve(kMaxPrelude + body);
+  Bytes front;
+  ByteWriter before(front);
+  write_prelude(static_cast<std::uint16_t>(kArchive | (checksums ? kChecksums : 0)), body, before);
+  if (!source.empty()) write_section(Section::source, source, before);
+  before.u8(static_cast<std::uint8_t>(Section::tensors));
+  before.varint(tensors.size());
+  Bytes frame = std::move(tensors);
+  frame.insert(frame.begin(), front.begin(), front.end());
   ByteWriter out(frame);
-  write_prelude(static_cast<std::uint16_t>(kArchive | (checksums ? kChecksums : 0)), body, out);
-  if (!source.empty()) write_section(Section::source, source, out);
-  out.u8(static_cast<std::uint8_t>(Section::tensors));
-  out.varint(tensors.size());
-  const std::size_t before = out.size();
-  out.bytes(tensors);
   const std::size_t directory_at = out.size();
   write_section(Section::directory, directory, out);
   out.u8(static_cast<std::uint8_t>(Section::footer));
   out.varint(kFooterBytes);
   out.u64(directory_at);
   const ByteSpan written(frame);
-  out.u64(checksums ? hash64(written.first(before), written.subspan(directory_at)) : 0);
+  out.u64(checksums ? hash64(written.first(front.size()), written.subspan(directory_at)) : 0);
   return frame;
 }
 

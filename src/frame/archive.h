@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "frame/sections.h"
@@ -40,10 +41,13 @@ Archive read_archive(ByteSpan frame, bool verify);
 /// Fills the entries from the decoded bytes of the directory.
 void read_directory(ByteSpan decoded, Archive& archive);
 
+/// What names must be: strict UTF-8 (shortest forms, no surrogates).
+bool is_utf8(std::string_view text) noexcept;
 /// Bytes of the directory before they are coded.
 Bytes directory_bytes(const std::vector<ArchiveEntry>& entries);
 /// The frame around tensor bodies that lie one behind the other. `source` is empty for kind none;
 /// `directory` is the coded section.
-Bytes write_archive(ByteSpan source, ByteSpan tensors, ByteSpan directory, bool checksums);
+/// The tensors' memory becomes the frame's.
+Bytes write_archive(ByteSpan source, Bytes tensors, ByteSpan directory, bool checksums);
 
 }  // namespace gradwire::frame

@@ -69,7 +69,7 @@ void check_trailer(const TensorBody& body) {
   const Span& span = body.sections[Section::trailer];
   const std::uint64_t chunks = body.header.elements == 0 ? 0 : body.header.chunk_count();
   const std::size_t expected = trailer_bytes(chunks, body.checksums, body.in_archive);
-  if (span.bytes.size() != expected) {
+  if (span.bytes.size() != expected || span.present != (expected > 0)) {
     fail(ErrorKind::corrupt, "trailer at byte {}: {} bytes found, {} expected", span.offset, span.bytes.size(), expected);
   }
   const std::size_t used = body.checksums ? static_cast<std::size_t>(std::max<std::uint64_t>(chunks, 1)) * 8 : 0;

@@ -11,6 +11,10 @@ void Histograms::add(const Histograms& other) noexcept {
   for (std::size_t i = 0; i < 256; ++i) pairs[i] += other.pairs[i];
 }
 
+void Histograms::floor(std::size_t sequence, unsigned alphabet) noexcept {
+  for (unsigned s = 0; s < alphabet; ++s) ++single[sequence][s];
+}
+
 ByteSpan ChunkEncoder::chunk_bytes(std::uint64_t c) const noexcept {
   const frame::TensorHeader& header = plan_->header;
   const std::size_t width = header.element_bytes();
@@ -58,8 +62,9 @@ bool append_sequence(const entropy::SequenceEncoder& encoder, const entropy::Tab
 }
 
 entropy::Choice choose_for_options(const entropy::Counts& counts, const CompressOptions& options, std::uint64_t other_bits,
-                                   unsigned parts) {
+                                   unsigned parts, entropy::GennormLayout layout) {
   entropy::Allowed allowed;
+  allowed.gennorm_layout = layout;
   allowed.dynamic = options.tables == Tables::dynamic || options.tables == Tables::hybrid;
   allowed.fixed = options.tables == Tables::fixed || options.tables == Tables::hybrid;
   allowed.gennorm = options.tables == Tables::gennorm;

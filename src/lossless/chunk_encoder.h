@@ -19,6 +19,8 @@ struct Histograms {
   std::array<std::uint32_t, 256> pairs{};  ///< of sequence 0
 
   void add(const Histograms& other) noexcept;
+  /// Counts the first `alphabet` symbols of a sequence once more, so that each has a code.
+  void floor(std::size_t sequence, unsigned alphabet) noexcept;
 };
 
 /// What encode() put behind its output.
@@ -30,10 +32,14 @@ struct EncodedChunk {
 class ChunkEncoder {
  public:
   virtual ~ChunkEncoder() = default;
+  /// True when counts of some chunks will do: the code then gets room for every symbol.
+  virtual bool counts_by_sample() const noexcept { return false; }
   /// Adds chunk c's symbols to the counts. Constant chunks add none.
   virtual void count(std::uint64_t c, Scratch& scratch, Histograms& histograms) const = 0;
-  /// Chooses tables from the counts of all chunks and puts them into the plan. Call once.
+  /// Chooses tables from the counts and puts them into the plan. Call once.
   virtual void choose_tables(const Histograms& histograms, const CompressOptions& options) = 0;
+  /// Gives every symbol of every alphabet a count (for counts by sample).
+  virtual void floor_counts(Histograms&) const noexcept {}
   /// Appends chunk c to `out`.
   EncodedChunk encode(std::uint64_t c, Scratch& scratch, Bytes& out) const;
 
@@ -61,6 +67,6 @@ bool append_sequence(const entropy::SequenceEncoder& encoder, const entropy::Tab
 /// The cheapest table for a sequence of `parts` chunks under the options; ans only where it saves 1 % of
 /// `other_bits` + the sequence when the coder is automatic.
 entropy::Choice choose_for_options(const entropy::Counts& counts, const CompressOptions& options, std::uint64_t other_bits,
-                                   unsigned parts);
+                                   unsigned parts, entropy::GennormLayout layout = {});
 
 }  // namespace gradwire::lossless

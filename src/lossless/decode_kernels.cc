@@ -62,7 +62,7 @@ void TensorDecoder::decode_kernels(std::uint64_t c, std::span<std::uint8_t> out,
     if (odd != 0 && parts.raw.back() >> odd != 0) refuse(c, "has padding bits that are not zero");
     input.low = low;
   }
-  BitReader raw(parts.raw.first(parts.raw.size() - low_bytes));
+  SlackBitReader raw(parts.raw.first(parts.raw.size() - low_bytes));
   Word* words = Scratch::sized<Word>(scratch.words, n);
   const predict::KernelRun run{header.dtype, &p, &taps_, scratch.scales.data(), mask, n};
   if (!predict::restore_kernels(run, input, scratch.kernels, raw, words) || !raw.at_exact_end()) {

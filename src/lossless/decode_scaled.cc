@@ -108,7 +108,7 @@ void TensorDecoder::decode_scaled(std::uint64_t c, std::span<std::uint8_t> out, 
   if (p.counted) {
     std::uint8_t* second = Scratch::sized(scratch.second, n);
     if (!p.joint) decode_sequence(second_, entry.second, count, cursor, second, c);
-    BitReader bits(parts.raw);
+    SlackBitReader bits(parts.raw);
     if (!split::unpack_counted(bits, second, count, {p.rest_bits(), p.low_count}, p.sign_mode == SignMode::raw, packed) ||
         !bits.at_exact_end()) {
       refuse(c, "has raw bits that do not match its counts");

@@ -18,6 +18,12 @@ class KernelEncoder final : public ChunkEncoder {
  public:
   KernelEncoder(const TensorView& tensor, Plan& plan) : ChunkEncoder(tensor, plan) {}
 
+  bool counts_by_sample() const noexcept override { return true; }
+  void floor_counts(Histograms& histograms) const noexcept override {
+    for (const std::size_t s : {0, 1}) histograms.floor(s, predict::kernel_alphabet(plan_->taps.effort));
+    if (parameters().counted) histograms.floor(2, kCountAlphabet);
+  }
+
   void count(std::uint64_t c, Scratch& scratch, Histograms& histograms) const override {
     if (is_constant(c)) return;
     const predict::KernelSymbols<Word> chunk = symbolise(c, scratch);

@@ -47,6 +47,13 @@ class ScaledEncoder final : public ChunkEncoder {
  public:
   ScaledEncoder(const TensorView& tensor, Plan& plan) : ChunkEncoder(tensor, plan) {}
 
+  /// Pair codes need the pairs that occur; single ones can spare a code for each of their symbols.
+  bool counts_by_sample() const noexcept override { return parameters().alphabet() > 16; }
+  void floor_counts(Histograms& histograms) const noexcept override {
+    histograms.floor(0, parameters().alphabet());
+    if (has_second()) histograms.floor(1, kCountAlphabet);
+  }
+
   void count(std::uint64_t c, Scratch& scratch, Histograms& histograms) const override {
     if (is_constant(c)) return;
     Symbolised<Word> chunk = symbolise(c, scratch);
@@ -64,7 +71,8 @@ class ScaledEncoder final : public ChunkEncoder {
     entropy::Counts counts{std::span(histograms.single[0]).first(alphabet), {}};
     if (alphabet <= 16) counts.pairs = histograms.pairs;
     const std::uint64_t raw_bits = std::uint64_t{plan_->header.elements} * parameters().record_bits();
-    plan_->tables.push_back(choose_for_options(counts, options, raw_bits, parts).table);
+    const entropy::GennormLayout layout{parameters().step_log2, parameters().sign_mode != SignMode::raw};
+    plan_->tables.push_back(choose_for_options(counts, options, raw_bits, parts, layout).table);
     plan_->tables.back().base = plan_->base;
     if (has_second()) {
       const entropy::Counts second{std::span(histograms.single[1]).first(kCountAlphabet), {}};

@@ -16,8 +16,8 @@ namespace {
 
 constexpr unsigned kPlainWindow = 14;  ///< with zero and escape: 16 symbols, the fastest code
 constexpr unsigned kWideWindow = 62;
+constexpr std::uint64_t kSmallElements = 8192;  ///< below, the window of prebuilt tables
 constexpr std::uint64_t kPairTableBits = 1100;
-constexpr std::uint64_t kAnsTableBits = 12 * 16;
 
 /// Histogram of residuals (x 2 + flip), from the sample.
 struct Residuals {
@@ -47,24 +47,26 @@ void count_residuals(Residuals& residuals) {
   }
 }
 
-/// The window of V residuals with most weight: its first residual and what lies outside.
+/// A window of V residuals: the first, and how many elements lie outside.
 struct Window {
   std::int32_t first;
   std::uint64_t outside;
 };
 
+/// The window with most weight, the highest of equals: the largest values of small tensors are more
+/// alike than their smallest, so that one prebuilt table fits many.
 Window best_window(const Residuals& residuals, unsigned size) {
   const std::vector<std::uint32_t>& counts = residuals.counts;
   std::uint64_t inside = 0;
   for (std::size_t i = 0; i < counts.size() && i < size; ++i) inside += counts[i];
   std::uint64_t most = inside;
-  std::size_t at = 0;
+  std::int64_t at = std::min<std::int64_t>(std::ssize(counts) - size, 0);
   for (std::size_t i = size; i < counts.size(); ++i) {
     inside += counts[i];
     inside -= counts[i - size];
-    if (inside > most) {
+    if (inside >= most) {
       most = inside;
-      at = i - size + 1;
+      at = static_cast<std::int64_t>(i - size + 1);
     }
   }
   return {residuals.least + static_cast<std::int32_t>(at), residuals.coded - most};
@@ -84,6 +86,15 @@ unsigned wide_window(const Residuals& residuals, std::uint64_t escape_bits, unsi
   return size;
 }
 
+/// From the sample to the tensor.
+struct Extent {
+  std::uint64_t sampled;
+  std::uint64_t elements;
+  std::uint64_t whole(std::uint64_t bits) const noexcept {
+    return elements / sampled * bits + elements % sampled * bits / sampled;
+  }
+};
+
 /// Counts single symbols and joint ones of neighbours.
 struct SymbolCounts {
   std::vector<std::uint32_t> single = std::vector<std::uint32_t>(256, 0);
@@ -98,30 +109,31 @@ struct SymbolCounts {
     odd = !odd;
   }
   /// What the coder of the options would take, tables included.
-  std::uint64_t bits(unsigned alphabet, const CompressOptions& options) const {
-    const std::uint64_t information = information_bits<std::uint32_t>(single) + kAnsTableBits;
+  std::uint64_t bits(unsigned alphabet, const CompressOptions& options, const Extent& extent) const {
+    const std::uint64_t information = extent.whole(information_bits<std::uint32_t>(single)) + 12 * alphabet;
     if (options.coder == Coder::ans) return information;
-    const std::uint64_t huffman = huffman_bits(alphabet, options.pairs);
+    const std::uint64_t huffman = huffman_bits(alphabet, options.pairs, extent);
     // The automatic coder takes ans where it saves much; raw bits make its rule a little stricter.
     const bool ans = options.coder == Coder::automatic && information * 16 < huffman * 15;
     return ans ? information : huffman;
   }
 
  private:
-  std::uint64_t huffman_bits(unsigned alphabet, bool pairs) const {
+  std::uint64_t huffman_bits(unsigned alphabet, bool pairs, const Extent& extent) const {
     const std::vector<std::uint64_t> weights(single.begin(), single.begin() + alphabet);
     const entropy::Values lengths = entropy::code_lengths(weights);
-    std::uint64_t plain = 4 * alphabet;
+    std::uint64_t plain = 0;
     for (std::size_t s = 0; s < weights.size(); ++s) plain += weights[s] * lengths[s];
+    plain = extent.whole(plain) + 4 * alphabet;
     if (!pairs || alphabet > 16) return plain;
     const std::uint64_t information = information_bits<std::uint32_t>(joint);
-    return std::min(plain, information + information / 128 + kPairTableBits);
+    return std::min(plain, extent.whole(information + information / 128) + kPairTableBits);
   }
 };
 
 /// Bits of the symbols, and of the counts if there are any, under a window.
 std::uint64_t symbol_bits(const Residuals& residuals, const ScaledParameters& p, std::int32_t base,
-                          const CompressOptions& options) {
+                          const CompressOptions& options, const Extent& extent) {
   SymbolCounts symbols;
   SymbolCounts counts;
   SymbolCounts& second = p.joint ? symbols : counts;
@@ -138,8 +150,8 @@ std::uint64_t symbol_bits(const Residuals& residuals, const ScaledParameters& p,
     symbols.add(t < p.window ? (t << flip_mask) + (static_cast<unsigned>(v) & flip_mask) : p.escape_symbol());
     if (p.counted) second.add(residuals.fractions[i]);
   }
-  std::uint64_t bits = symbols.bits(p.joint ? kCountAlphabet : p.alphabet(), options);
-  if (p.counted && !p.joint) bits += counts.bits(kCountAlphabet, options);
+  std::uint64_t bits = symbols.bits(p.joint ? kCountAlphabet : p.alphabet(), options, extent);
+  if (p.counted && !p.joint) bits += counts.bits(kCountAlphabet, options, extent);
   return bits;
 }
 
@@ -206,19 +218,21 @@ std::uint64_t estimate_scaled(const TensorView& tensor, const Sample& sample, st
   count_residuals(residuals);
   const std::uint64_t escape_bits = 8 * predict::escape_bytes(format, p) + 6;
   const bool plain = p.sign_mode == SignMode::raw && p.step_log2 == 0;
-  p.window = plain ? kPlainWindow : wide_window(residuals, escape_bits, p.sign_factor());
+  const bool small = plan.header.elements < kSmallElements || options.tables == Tables::fixed;
+  const bool prebuilt = plain || (small && p.step_log2 == 0);
+  p.window = prebuilt ? kPlainWindow : wide_window(residuals, escape_bits, p.sign_factor());
   const Window window = best_window(residuals, p.window);
   plan.base = window.first;
-  std::uint64_t bits = symbol_bits(residuals, p, plan.base, options) + window.outside * (escape_bits - 6);
+  const Extent extent{sample.elements, plan.header.elements};
+  const std::uint64_t symbols = symbol_bits(residuals, p, plan.base, options, extent);
+  std::uint64_t bits = window.outside * (escape_bits - 6);
   bits += 8 * residuals.map_bytes;
   if (p.counted) {
     bits += residuals.open_bits + (p.sign_mode == SignMode::raw ? residuals.coded : 0);
   } else {
     bits += residuals.coded * p.record_bits();
   }
-  const std::uint64_t n = plan.header.elements;
-  const std::uint64_t whole = n / sample.elements * bits + n % sample.elements * bits / sample.elements;
-  return whole + 8 * side_bytes;
+  return symbols + extent.whole(bits) + 8 * side_bytes;
 }
 
 template std::uint64_t estimate_scaled<std::uint16_t>(const TensorView&, const Sample&, std::size_t, const CompressOptions&, Plan&);

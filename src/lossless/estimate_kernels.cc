@@ -10,7 +10,8 @@
 namespace gradwire::lossless {
 namespace {
 
-constexpr std::uint64_t kFitElements = 147456;
+constexpr std::uint64_t kFitElements = 36864;
+constexpr std::uint64_t kEffortElements = 4096;  ///< enough to compare four efforts
 
 }  // namespace
 
@@ -27,56 +28,69 @@ predict::Taps fit_kernels(const TensorView& tensor, const KernelParameters& p) {
 }
 
 template <typename Word>
-std::uint64_t estimate_kernels(const TensorView& tensor, const Sample& sample, const Plan& plan) {
-  const KernelParameters& p = plan.header.kernels;
-  std::array<std::array<std::uint32_t, 256>, 3> counts{};
-  std::uint64_t bits = 0;
-  std::uint64_t elements = 0;
-  Scratch scratch;
+KernelSample<Word>::KernelSample(const TensorView& tensor, const Sample& sample, const KernelParameters& p,
+                                 const predict::Taps& taps) {
+  const auto group = static_cast<std::size_t>(p.taps * p.inner);
   for (const Sample::Run& run : sample.runs) {
-    const std::size_t n = run.n / static_cast<std::size_t>(p.taps * p.inner) * static_cast<std::size_t>(p.taps * p.inner);
-    if (n == 0) continue;
-    const Word* words = load_words(tensor, run.first, n, std::get<std::vector<Word>>(scratch.words));
-    std::vector<std::uint8_t> mask(n);
+    Piece piece;
+    const std::size_t n = run.n / group * group;
+    if (n == 0 || elements >= kEffortElements) continue;
+    load_words(tensor, run.first, n, piece.words);
     std::vector<std::uint8_t> flags(n);
+    piece.mask.resize(n);
     for (std::size_t i = 0; i < n; ++i) {
-      mask[i] = words[i] != 0;
-      flags[i] = mask[i] ^ 1;
+      piece.mask[i] = piece.words[i] != 0;
+      flags[i] = piece.mask[i] ^ 1;
     }
+    piece.scales.resize(n / static_cast<std::size_t>(p.taps));
+    predict::fit_kernel_scales(tensor.dtype, p, taps, piece.words.data(), n, piece.scales);
     Bytes side;
-    ByteWriter side_writer(side);
-    const bool zeros = std::count(mask.begin(), mask.end(), std::uint8_t{0}) > 0;
-    if (zeros) entropy::write_flags(flags, side_writer);
-    scratch.scales.resize(n / static_cast<std::size_t>(p.taps));
-    predict::fit_kernel_scales(tensor.dtype, p, plan.taps, words, n, scratch.scales);
-    entropy::write_integers(scratch.scales, side_writer);
+    ByteWriter writer(side);
+    piece.zeros = std::count(flags.begin(), flags.end(), std::uint8_t{1}) > 0;
+    if (piece.zeros) entropy::write_flags(flags, writer);
+    entropy::write_integers(piece.scales, writer);
+    side_bits += 8 * side.size();
+    elements += n;
+    pieces.push_back(std::move(piece));
+  }
+}
+
+template <typename Word>
+std::uint64_t estimate_kernels(const KernelSample<Word>& sample, const Plan& plan) {
+  const KernelParameters& p = plan.header.kernels;
+  const DType dtype = plan.header.dtype;
+  std::array<std::array<std::uint32_t, 256>, 3> counts{};
+  std::uint64_t bits = sample.side_bits;
+  Scratch scratch;
+  for (const auto& piece : sample.pieces) {
+    const std::size_t n = piece.words.size();
     predict::KernelSymbols<Word> chunk{Scratch::sized(scratch.symbols, n), 0, 0, Scratch::sized<Word>(scratch.records, n),
                                        Scratch::sized(scratch.second, n), 0};
     scratch.raw.resize(n * (sizeof(Word) + 1) + 64);
     scratch.escapes.clear();
     BitWriter raw(scratch.raw.data());
-    const predict::KernelRun kernels{tensor.dtype, &p, &plan.taps, scratch.scales.data(), zeros ? mask.data() : nullptr, n};
-    predict::apply_kernels(kernels, words, scratch.kernels, chunk, raw, scratch.escapes);
+    const predict::KernelRun run{dtype, &p, &plan.taps, piece.scales.data(), piece.zeros ? piece.mask.data() : nullptr, n};
+    predict::apply_kernels(run, piece.words.data(), scratch.kernels, chunk, raw, scratch.escapes);
     for (std::size_t i = 0; i < chunk.count; ++i) ++counts[i < chunk.first_tap ? 0 : 1][chunk.symbols[i]];
     if (p.counted) {
       for (std::size_t i = 0; i < chunk.count; ++i) ++counts[2][chunk.second[i]];
     } else {
-      bits += chunk.count * (p.kept - predict::kernel_fraction(tensor.dtype));
+      bits += chunk.count * (p.kept - predict::kernel_fraction(dtype));
     }
-    bits += 8 * (side.size() + raw.finish() + scratch.escapes.size());
-    elements += n;
+    bits += 8 * (raw.finish() + scratch.escapes.size());
   }
-  if (elements == 0) return UINT64_MAX;
+  if (sample.elements == 0) return UINT64_MAX;
   for (const auto& sequence : counts) bits += information_bits<std::uint32_t>(sequence);
   // Huffman's loss and the tables: about 0.03 bit an element.
-  bits += elements / 32;
+  bits += sample.elements / 32;
   const std::uint64_t n = plan.header.elements;
-  return n / elements * bits + n % elements * bits / elements + 8 * 128;
+  return n / sample.elements * bits + n % sample.elements * bits / sample.elements + 8 * 128;
 }
 
 #define GRADWIRE_ESTIMATE(Word)                                                         \
   template predict::Taps fit_kernels<Word>(const TensorView&, const KernelParameters&); \
-  template std::uint64_t estimate_kernels<Word>(const TensorView&, const Sample&, const Plan&);
+  template struct KernelSample<Word>;                                                   \
+  template std::uint64_t estimate_kernels<Word>(const KernelSample<Word>&, const Plan&);
 GRADWIRE_ESTIMATE(std::uint16_t)
 GRADWIRE_ESTIMATE(std::uint32_t)
 #undef GRADWIRE_ESTIMATE

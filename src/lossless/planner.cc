@@ -234,9 +234,10 @@ class Planner {
     const unsigned taken = predict::kernel_fraction(tensor_.dtype);
     p.low_count = p.counted && plain.low_count > taken ? std::min(plain.low_count - taken, low) : 0;
     const predict::Taps taps = fit_kernels<Word>(tensor_, p);
+    const KernelSample<Word> kernels(tensor_, sample_, p, taps);
     for (unsigned effort = 0; effort <= 3; ++effort) {
       plan.taps = predict::with_effort(taps, effort);
-      const std::uint64_t bits = estimate_kernels<Word>(tensor_, sample_, plan);
+      const std::uint64_t bits = estimate_kernels<Word>(kernels, plan);
       if (bits >= best_bits_) continue;
       best_bits_ = bits;
       best_ = plan;

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/buffer.h"
 #include "base/bytes.h"
 #include "stages/predict/kernels.h"
 
@@ -14,7 +15,8 @@ namespace gradwire::lossless {
 struct Scratch {
   std::vector<std::uint8_t> symbols, compact, second, joint, mask;
   std::vector<std::uint16_t> sizes;
-  Bytes side, raw, streams, escapes;
+  Bytes side, escapes;
+  Buffer raw, streams;
   std::tuple<std::vector<std::uint16_t>, std::vector<std::uint32_t>, std::vector<std::uint64_t>> words, records, packed;
   std::vector<std::int32_t> scales;
   predict::KernelScratch kernels;

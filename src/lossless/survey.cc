@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kBlock = 8192;
 constexpr std::uint64_t kSampleRuns = 8;
-constexpr std::uint64_t kRunElements = 2048;
+constexpr std::uint64_t kRunElements = 1024;
 
 std::uint64_t row_count(const TensorView& tensor, std::uint64_t columns) {
   return tensor.data.size() / element_size(tensor.dtype) / columns;

@@ -19,7 +19,7 @@ struct Sample {
   std::uint64_t elements = 0;
 };
 
-/// At most about 16 Ki elements in 8 runs, each cut at multiples of `group`.
+/// At most about 8 Ki elements in 8 runs, each cut at multiples of `group`.
 Sample take_sample(std::uint64_t elements, std::uint64_t group);
 
 struct Survey {

@@ -24,14 +24,15 @@ Bytes write_tables(const std::vector<entropy::Table>& tables) {
   return out;
 }
 
-void DecoderSet::add(const std::vector<entropy::Table>& tables, std::size_t index, unsigned alphabet, const char* where) {
+void DecoderSet::add(const std::vector<entropy::Table>& tables, std::size_t index, unsigned alphabet, std::uint64_t symbols,
+                     const char* where) {
   if (index >= tables.size()) {
     fail(ErrorKind::corrupt, "{}: table index {} found, there are {} tables", where, index, tables.size());
   }
   if (decoders_[index]) return;
   entropy::Table table = tables[index];
   entropy::resolve(table, alphabet, where);
-  decoders_[index] = entropy::make_decoder(table);
+  decoders_[index] = entropy::make_decoder(table, symbols);
 }
 
 }  // namespace gradwire::lossless

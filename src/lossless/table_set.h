@@ -20,7 +20,9 @@ Bytes write_tables(const std::vector<entropy::Table>& tables);
 class DecoderSet {
  public:
   /// Makes the decoder of table `index` unless it is there. `where` names the user in messages.
-  void add(const std::vector<entropy::Table>& tables, std::size_t index, unsigned alphabet, const char* where);
+  /// `symbols`: about how many the tensor has.
+  void add(const std::vector<entropy::Table>& tables, std::size_t index, unsigned alphabet, std::uint64_t symbols,
+           const char* where);
   const entropy::SequenceDecoder& decoder(std::size_t index) const noexcept { return *decoders_[index]; }
 
  private:

@@ -15,7 +15,8 @@ namespace {
 constexpr std::size_t kLeastPiece = 512;
 constexpr std::size_t kMostPiece = std::size_t{64} << 10;
 constexpr std::size_t kPiecesASize = 8;  ///< of one tensor, so that no size outweighs the others
-constexpr unsigned kMostAlphabet = 32;   ///< wider ones are for tensors that can afford a table
+constexpr unsigned kPlainAlphabet = 16;  ///< of a window of 14 residuals with zero and escape
+constexpr unsigned kFlippedAlphabet = 30;  ///< of the same with sign flips; other windows vary
 
 /// Tables of sequences of one use say nothing of others; of dynamic ones no plan depends on the
 /// family that this build has.
@@ -50,12 +51,10 @@ void HistogramCollector::add_whole(const TensorView& tensor) {
   const ScaledParameters& p = plan.header.scaled;
   if (p.joint) return keep({SequenceUse::joint_pairs, kCountAlphabet}, counts.pairs);
   const unsigned alphabet = p.alphabet();
-  if (alphabet <= kMostAlphabet) {
+  if (alphabet == kPlainAlphabet || alphabet == kFlippedAlphabet) {
     keep({SequenceUse::symbols, alphabet}, std::span(counts.single[0]).first(alphabet));
   }
-  if (alphabet <= entropy::kMaxPairSymbols) {
-    keep({SequenceUse::symbol_pairs, alphabet}, counts.pairs);
-  }
+  if (alphabet == kPlainAlphabet) keep({SequenceUse::symbol_pairs, alphabet}, counts.pairs);
   if (p.counted) {
     keep({SequenceUse::counts, kCountAlphabet}, std::span(counts.single[1]).first(kCountAlphabet));
   }

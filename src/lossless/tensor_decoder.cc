@@ -33,7 +33,7 @@ void TensorDecoder::prepare_coders() {
   if (header.pipeline == frame::Pipeline::planes) {
     if (header.elements == 0) return;
     for (std::size_t b = 0; b < header.element_bytes(); ++b) {
-      if (header.planes[b].mode == frame::PlaneMode::coded) first_.add(tables_, header.planes[b].value, 256, "plane table");
+      if (header.planes[b].mode == frame::PlaneMode::coded) first_.add(tables_, header.planes[b].value, 256, header.elements, "plane table");
     }
     for (std::uint64_t c = 0; c < body_->index.size(); ++c) {
       const frame::ChunkEntry& entry = body_->index[c];
@@ -46,10 +46,10 @@ void TensorDecoder::prepare_coders() {
   const unsigned alphabet = kernels ? predict::kernel_alphabet(taps_.effort) : header.scaled.alphabet();
   for (const frame::ChunkEntry& entry : body_->index) {
     if (entry.kind != frame::ChunkKind::coded && entry.kind != frame::ChunkKind::mapped) continue;
-    first_.add(tables_, entry.table, header.scaled.joint ? kCountAlphabet : alphabet, "chunk table");
-    if (kernels) second_.add(tables_, entry.second, alphabet, "table of tap 0");
-    if (!kernels && body_->has_second) second_.add(tables_, entry.second, kCountAlphabet, "table of counts");
-    if (kernels && header.kernels.counted) third_.add(tables_, entry.second + 1u, kCountAlphabet, "table of counts");
+    first_.add(tables_, entry.table, header.scaled.joint ? kCountAlphabet : alphabet, header.elements, "chunk table");
+    if (kernels) second_.add(tables_, entry.second, alphabet, header.elements, "table of tap 0");
+    if (!kernels && body_->has_second) second_.add(tables_, entry.second, kCountAlphabet, header.elements, "table of counts");
+    if (kernels && header.kernels.counted) third_.add(tables_, entry.second + 1u, kCountAlphabet, header.elements, "table of counts");
   }
 }
 

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t kMaxIndexEntry = 1 + 1 + 3;
 constexpr std::size_t kMaxSectionHead = 1 + 9;
+constexpr std::uint64_t kSampledChunks = 3;  ///< that stand for all where a sample will do
 constexpr std::size_t kBatchBytes = std::size_t{4} << 20;
 
 void reserve_workers(EncoderMemory& memory, int threads, std::size_t batch) {
@@ -31,9 +32,12 @@ std::size_t batch_size(const frame::TensorHeader& header, int threads) {
 
 void count_and_choose(const CompressOptions& options, std::uint64_t chunks, EncoderMemory& memory, ChunkEncoder& encoder) {
   std::vector<Histograms> counts(memory.scratch.size());
-  parallel_for(static_cast<std::size_t>(chunks), options.threads,
-               [&](std::size_t c, std::size_t worker) { encoder.count(c, memory.scratch[worker], counts[worker]); });
+  std::uint64_t step = 1;
+  if (encoder.counts_by_sample() && chunks > 1) step = std::max<std::uint64_t>(2, (chunks + kSampledChunks - 1) / kSampledChunks);
+  parallel_for(static_cast<std::size_t>((chunks + step - 1) / step), options.threads,
+               [&](std::size_t k, std::size_t worker) { encoder.count(k * step, memory.scratch[worker], counts[worker]); });
   for (std::size_t w = 1; w < counts.size(); ++w) counts[0].add(counts[w]);
+  if (step > 1) encoder.floor_counts(counts[0]);
   encoder.choose_tables(counts[0], options);
 }
 

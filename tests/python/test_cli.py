@@ -21,7 +21,7 @@ SAMPLES = sorted((ROOT / "tests" / "data").glob("*.safetensors"))
 def run(
     *arguments: object, stdin: bytes = b"", code: int = 0
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run the tool and compare its exit code; an error says something, success is silent on stderr."""
+    """Run the tool and compare its exit code; only errors write to stderr."""
     done = subprocess.run(
         [TOOL, *map(str, arguments)], input=stdin, capture_output=True, timeout=120, check=False
     )
@@ -166,6 +166,23 @@ def test_a_frame_of_one_tensor_is_written_raw_or_as_npy(tmp_path: Path) -> None:
     run("decompress", frame, "-o", tmp_path / "x.npy")
     np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), array)
     assert run("decompress", frame, "--range", "5:7", "-o", "-").stdout == array.tobytes()[20:28]
+
+
+def test_an_archive_without_a_source_becomes_a_safetensors_file(tmp_path: Path) -> None:
+    gradwire = pytest.importorskip("gradwire")
+    tensors = {"": np.array([True]), 'quote"': np.arange(6, dtype="<f4").reshape(2, 3)}
+    gradwire.save(tensors, tmp_path / "x.gw")
+    run("decompress", tmp_path / "x.gw")
+    content = (tmp_path / "x.safetensors").read_bytes()
+    length = struct.unpack_from("<Q", content)[0]
+    header, data = json.loads(content[8 : 8 + length]), content[8 + length :]
+    for name, array in tensors.items():
+        begin, end = header[name]["data_offsets"]
+        assert data[begin:end] == array.tobytes()
+        assert header[name]["shape"] == list(array.shape)
+        part = run("decompress", tmp_path / "x.gw", "--tensor", name, "-o", "-").stdout
+        assert part == array.tobytes()
+    check_round_trip(tmp_path / "x.safetensors")
 
 
 # --- names and streams --------------------------------------------------------------

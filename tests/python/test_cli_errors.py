@@ -1,4 +1,4 @@
-"""The command line tool on bad input and bad luck: one clear error, an exit code, nothing half written."""
+"""The command line tool on bad input and bad luck: one error, nothing half written."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ LYING = {
     "no JSON": (header("hello"), "byte 8"),
     "JSON that ends early": (header('{"w":'), "JSON"),
     "JSON and then more": (header("{} x"), "JSON"),
-    "bytes that are no UTF-8": (struct.pack("<Q", 8) + b'{"\xff":1}', "UTF-8"),
+    "bytes that are no UTF-8": (struct.pack("<Q", 7) + b'{"\xff":1}', "UTF-8"),
     "deep nesting": (header('{"w":' * 5000), "w"),
     "a list": (header("[]"), "object"),
     "a tensor that is a number": (header('{"w":1}'), "'w'"),

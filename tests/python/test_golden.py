@@ -37,7 +37,7 @@ FEATURES = {
     *("sign/raw", "sign/rank_one", "sign/tap"),
     *("scales/none", "scales/whole", "scales/halved", "step_log2/0", "step_log2/2"),
     *("zeros/in_band", "flags/bitmap", "flags/runs", "dead/rows", "dead/columns"),
-    *("kept/scaled", "counted/scaled", "escape/low_bits"),
+    *("kept/scaled", "counted/scaled", "counted/joint", "low_count/some", "escape/low_bits"),
     *("counted/kernels", "low records/kernels", "escape/kernels"),
     *("integers/0", "integers/1", "integers/2", "integers/3", "integers/4"),
     *("source/none", "source/safetensors", "source/npy", "source/raw"),

@@ -41,14 +41,14 @@ def directory_cases() -> Iterator[Case]:
         "name_shares_too_much",
         changed(entry_a + b.directory_entry(2, b"b", lengths[1])),
         "corrupt",
-        "name",
+        "shared",
         "a name shares at most the name before",
     )
     yield Case(
         "name_first_shares",
         changed(b.directory_entry(1, b"a", lengths[0]) + entry_b),
         "corrupt",
-        "name",
+        "shared",
         "the first name shares nothing",
     )
     yield Case(
@@ -63,7 +63,7 @@ def directory_cases() -> Iterator[Case]:
         "directory_count_huge",
         b.archive_frame(sections | {b.DIRECTORY: count}),
         SHORT,
-        "count",
+        "entries",
         "an entry has bytes",
     )
     yield Case("directory_count_high", changed(entry_a + entry_b, 3), SHORT, "", "the count")
@@ -74,7 +74,7 @@ def directory_cases() -> Iterator[Case]:
         "directory_raw_bytes_huge",
         b.archive_frame(sections | {b.DIRECTORY: b"\2" + b.varint(2**40) + b.equal_integers(0)}),
         "corrupt",
-        "raw_bytes",
+        "entries",
         "raw_bytes is at most 8 x the bytes that follow",
     )
     left_over = sections[b.DIRECTORY] + b"\0"
@@ -235,7 +235,7 @@ def source_cases() -> Iterator[Case]:
             f"source_{name}_high",
             from_source(head + b.varint(2**30) + equal + tail),
             "corrupt limit",
-            name,
+            "raw_bytes",
             f"{name} is below 2^30",
         )
         yield Case(

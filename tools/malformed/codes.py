@@ -71,6 +71,12 @@ def table_cases() -> Iterator[Case]:
         "base",
         "base is 0 in pipeline 0",
     )
+    used = TensorBody(
+        b.planes_tensor(b.U8, (4,), b"\2\0"),
+        [Chunk(b.CODED, b.parts(b"", [b"\0"]))],
+        {b.TABLES: b.tables_section(b.huffman_table({0: 1, 1: 1}, base=1))},
+    )
+    yield Case("table_base_in_coded_planes", used.frame(), "corrupt", "base", "base is 0")
     yield Case(
         "table_first_above_last", tables(b"\1\0\0\5\4\x11"), "corrupt", "last", "first <= last"
     )
@@ -155,7 +161,7 @@ def table_cases() -> Iterator[Case]:
             table=pairs,
         ).frame(),
         "corrupt",
-        "pair",
+        "streams",
         "the phantom of an odd stream is 0",
     )
 
@@ -192,7 +198,7 @@ def ans_cases() -> Iterator[Case]:
             f"ans_state_{name}",
             ans(b.u32(state) + ANS_STREAM[4:]),
             "corrupt",
-            "state",
+            "streams",
             "initial states lie in [2^15, 2^31)",
         )
     lone = {3: 4096}
@@ -200,7 +206,7 @@ def ans_cases() -> Iterator[Case]:
         "ans_final_state",
         ans(b.u32(2**15 + 1) + b.u32(2**15) * 31, lone),
         "corrupt",
-        "state",
+        "streams",
         "all states end at 2^15",
     )
     yield Case("ans_lone_symbol", ans(b.u32(2**15) * 32, lone), "accepted", "", "frequency 4096")
@@ -217,7 +223,7 @@ def ans_cases() -> Iterator[Case]:
 
     yield Case("ans_words_missing", long_ans(rare[:-2]), SHORT, "", "the words are there")
     yield Case(
-        "ans_states_cut", ans(ANS_STREAM[:126]), SHORT, "state", "there are min(n, 32) states"
+        "ans_states_cut", ans(ANS_STREAM[:126]), SHORT, "streams", "there are min(n, 32) states"
     )
 
 
@@ -233,14 +239,14 @@ def gennorm_cases() -> Iterator[Case]:
         "gennorm_other_signs", gennorm(14 | 16), "accepted", "", "its S need not be the tensor's"
     )
     yield Case("gennorm_shape_high_bit", gennorm(14 | 128), "corrupt", "shape", "bit 7 is 0")
-    yield Case("gennorm_step_log2_three", gennorm(14 | 96), "corrupt", "step_log2", "it is 0 to 2")
+    yield Case("gennorm_step_log2_three", gennorm(14 | 96), "corrupt", "gennorm", "it is 0 to 2")
     yield Case("gennorm_pairs", gennorm(14, form=10), "corrupt", "pairs", "there are no pairs")
     yield Case(
-        "gennorm_odd_alphabet", gennorm(14 | 16, window=13), "corrupt", "alphabet", "V is whole"
+        "gennorm_odd_alphabet", gennorm(14 | 16, window=13), "corrupt", "gennorm", "V is whole"
     )
     plane = TensorBody(
         b.planes_tensor(b.U8, (4,), b"\2\0"),
         [Chunk(b.CODED, b.parts(b"", [b"\0"]))],
         {b.TABLES: b"\1\2\0\x0e\x14"},
     )
-    yield Case("gennorm_of_plane", plane.frame(), "corrupt", "alphabet", "A is at most 126")
+    yield Case("gennorm_of_plane", plane.frame(), "corrupt", "gennorm", "A is at most 126")

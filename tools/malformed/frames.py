@@ -14,8 +14,8 @@ def frame_cases() -> Iterator[Case]:
     body = plain().body()
     good = b.frame(body)
     length = b.varint(len(body))
-    yield Case("empty", b"", "truncated", "magic", "a frame has a header")
-    yield Case("magic_cut", good[:3], "truncated", "magic", "magic is complete")
+    yield Case("empty", b"", "truncated", "frame", "a frame has a header")
+    yield Case("magic_cut", good[:3], "truncated", "frame", "magic is complete")
     yield Case("magic_wrong", b.frame(body, magic=b"GRDX"), "corrupt", "magic", "magic is GRDW")
     yield Case("magic_cut_wrong", b"GX", "corrupt", "magic", "what is there of the magic is right")
     yield Case("major_newer", b.frame(body, version=(1, 1)), "unsupported", "version", "major is 0")
@@ -31,8 +31,8 @@ def frame_cases() -> Iterator[Case]:
     yield Case(
         "flags_reserved_high", b.frame(body, flags=1 << 15), "corrupt", "flags", "bit 15 is 0"
     )
-    yield Case("flags_cut", good[:7], "truncated", "flags", "flags is complete")
-    yield Case("body_bytes_cut", good[:8], "truncated", "body_bytes", "body_bytes is complete")
+    yield Case("flags_cut", good[:7], "truncated", "frame", "flags is complete")
+    yield Case("body_bytes_cut", good[:8], "truncated", "frame", "body_bytes is complete")
     yield Case(
         "body_bytes_too_large",
         good.replace(length, b.varint(len(body) + 1), 1),

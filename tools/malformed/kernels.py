@@ -40,7 +40,7 @@ def kernel_cases() -> Iterator[Case]:
 
     yield Case("kernels_right", body(), "accepted", "", "kernels")
     fields: list[tuple[str, bytes, str, str]] = [
-        ("kernels_of_f64", body(dtype=b.F64, kept=52), "dtype", "kernels are bf16, f16 or f32"),
+        ("kernels_of_f64", body(dtype=b.F64, kept=52), "f64", "kernels are bf16, f16 or f32"),
         ("kernels_kept_low", body(kept=6), "kept", "kept is at least L"),
         ("kernels_kept_high", body(kept=8), "kept", "kept is at most W"),
         ("kernels_modes_reserved", body(modes=1), "modes", "modes has bit 3 only"),
@@ -97,7 +97,9 @@ def kernel_cases() -> Iterator[Case]:
         "coefficient",
         "the absolute values of a tap's coefficients sum to at most 65535",
     )
-    yield Case("kernels_taps_cut", body(section=good_taps[:-1]), SHORT, "taps", "taps is complete")
+    yield Case(
+        "kernels_taps_cut", body(section=good_taps[:-1]), SHORT, "coefficients", "taps is complete"
+    )
     yield Case("kernels_raw_cut", body(raw=bytes(6)), SHORT, "raw", "raw_bytes is what it must be")
     yield Case(
         "kernels_second_out_of_range",
@@ -111,7 +113,7 @@ def kernel_cases() -> Iterator[Case]:
         "kernels_value_negative",
         body(section=low, symbols=(45, *[33] * 7)),
         "corrupt",
-        "range",
+        "contradict",
         "the bits of a value lie in 0 .. 2^(E + L) - 1",
     )
     escape = b.u16(0x3FC5)

@@ -72,7 +72,7 @@ def scaled_cases() -> Iterator[Case]:
             {b.SCALES: equal + equal},
         ).frame(),
         "corrupt",
-        "rows",
+        "columns",
         "rows + columns is at most n / 4 + 65536",
     )
     for name, value in (("low", -32769), ("high", 32768)):
@@ -249,7 +249,7 @@ def chunk_cases() -> Iterator[Case]:
             ),
         ).frame(),
         "corrupt",
-        "raw",
+        "padding",
         "unused bits are 0",
     )
     yield Case(

@@ -27,7 +27,7 @@ def small_code_cases() -> Iterator[Case]:
         "integers_last_86",
         integers(b"\1\0\x56" + bytes(44) + b"\0"),
         "corrupt",
-        "last",
+        "largest symbol",
         "a class symbol is at most 85",
     )
     good = b.classed_integers([0, 40, 90, 1000] * 8)
@@ -50,7 +50,7 @@ def small_code_cases() -> Iterator[Case]:
         "integers_stream_bytes_huge",
         integers(start + b"\1\x11" + b.varint(2**63 - 1)),
         SHORT,
-        "stream_bytes",
+        "stream",
         "the stream fits the section",
     )
     yield Case(
@@ -113,25 +113,25 @@ def small_code_cases() -> Iterator[Case]:
         "flags_runs_too_many",
         zeros(b"\2" + b.varint(17) + equal + b.equal_integers(1)),
         "corrupt",
-        "count",
+        "flag map",
         "there are at most (flags + 1) / 2 runs",
     )
     yield Case(
         "flags_runs_huge_count",
         zeros(b"\2" + b.varint(2**62) + equal + b.equal_integers(1)),
         "corrupt",
-        "count",
+        "flag map",
         "there are at most (flags + 1) / 2 runs",
     )
     yield Case(
         "flags_distance_zero",
         zeros(b.runs([1, 0], [1, 1])),
         "corrupt",
-        "distance",
+        "run",
         "a distance is at least 1 but for the first",
     )
     yield Case(
-        "flags_length_zero", zeros(b.runs([1, 2], [1, 0])), "corrupt", "length", "runs are long"
+        "flags_length_zero", zeros(b.runs([1, 2], [1, 0])), "corrupt", "flag map", "runs are long"
     )
     yield Case(
         "flags_run_beyond_end",

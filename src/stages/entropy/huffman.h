@@ -68,6 +68,19 @@ class HuffmanEncoder final : public SequenceEncoder {
 /// nothing past the span.
 bool decode_short_stream(const Values& lengths, ByteSpan stream, std::span<std::uint8_t> symbols);
 
+/// For sequences of a few thousand symbols at most. Reads nothing past the streams.
+class ShortHuffmanDecoder final : public SequenceDecoder {
+ public:
+  ShortHuffmanDecoder(const Values& lengths, bool pairs);
+  bool decode(const std::uint8_t* src, std::span<const std::uint16_t> sizes, std::size_t n,
+              unsigned streams_log2, std::uint8_t* symbols) const override;
+  bool decode_stream(ByteSpan stream, std::span<std::uint8_t> symbols) const;
+
+ private:
+  bool pairs_;
+  std::array<std::uint16_t, 1u << kMaxCodeLength> table_;  ///< symbol << 8 | length, by the next 11 bits
+};
+
 class HuffmanDecoder final : public SequenceDecoder {
  public:
   HuffmanDecoder(const Values& lengths, bool pairs);

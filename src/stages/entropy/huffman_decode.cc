@@ -165,24 +165,6 @@ bool at_exact_end(const std::uint8_t* src, const Lane& lane) {
 
 }  // namespace
 
-bool decode_short_stream(const Values& lengths, ByteSpan stream, std::span<std::uint8_t> symbols) {
-  const auto codes = canonical_codes(lengths);
-  std::array<std::uint16_t, 1u << kLookupBits> table;  // symbol << 8 | length, by the next 11 bits
-  for (std::size_t s = 0; s < kMaxSymbols; ++s) {
-    if (lengths[s] == 0) continue;
-    for (std::size_t i = codes[s]; i <= kLookupMask; i += std::size_t{1} << lengths[s]) {
-      table[i] = static_cast<std::uint16_t>(s << 8 | lengths[s]);
-    }
-  }
-  BitReader bits(stream);
-  for (std::uint8_t& symbol : symbols) {
-    const std::uint16_t entry = table[bits.peek(kLookupBits)];
-    symbol = static_cast<std::uint8_t>(entry >> 8);
-    bits.skip(entry & 255);
-  }
-  return bits.at_exact_end();
-}
-
 HuffmanDecoder::HuffmanDecoder(const Values& lengths, bool pairs) : pairs_(pairs) {
   assert(is_complete_code(lengths));  // else parts of the table would not be set
   for (std::size_t s = 0; s < kMaxSymbols; ++s) lengths_[s] = static_cast<std::uint8_t>(lengths[s]);

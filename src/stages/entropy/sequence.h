@@ -43,6 +43,7 @@ class SequenceDecoder {
 };
 
 std::unique_ptr<SequenceEncoder> make_encoder(const Table& table);
-std::unique_ptr<SequenceDecoder> make_decoder(const Table& table);
+/// `symbols`: about how many will be decoded in all; few get a decoder that is quicker to build.
+std::unique_ptr<SequenceDecoder> make_decoder(const Table& table, std::uint64_t symbols = UINT64_MAX);
 
 }  // namespace gradwire::entropy

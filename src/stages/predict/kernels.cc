@@ -21,14 +21,19 @@ std::int32_t bounded(ByteReader& in, const char* field) {
   return static_cast<std::int32_t>(value);
 }
 
-/// Index of tap t of kernel j in the chunk.
-struct Places {
-  explicit Places(const KernelParameters& p) : inner(p.inner), group(p.taps * p.inner) {}
-  std::size_t operator()(std::size_t j, std::size_t t) const noexcept {
-    return inner == 1 ? j * group + t : j / inner * group + t * inner + j % inner;
+/// Calls function(i, j) for tap t of every kernel j, i its index in the chunk; stops when it returns false.
+template <typename Function>
+bool for_each_kernel(const KernelRun& run, std::size_t t, const Function& function) {
+  const auto inner = static_cast<std::size_t>(run.parameters->inner);
+  const std::size_t group = static_cast<std::size_t>(run.parameters->taps) * inner;
+  std::size_t j = 0;
+  for (std::size_t start = t * inner; start < run.n; start += group) {
+    for (std::size_t i = start; i < start + inner; ++i, ++j) {
+      if (!function(i, j)) return false;
+    }
   }
-  std::size_t inner, group;
-};
+  return true;
+}
 
 /// X of every kernel for tap t, from the values of the taps before it.
 void sum_guess(const Tap& tap, std::size_t kernels, KernelScratch& scratch) {
@@ -95,41 +100,44 @@ void apply_kernels(const KernelRun& run, const Word* words, KernelScratch& scrat
                    Bytes& escapes) {
   prepare(run, scratch);
   const Lattice<Word> lattice(run);
-  const Places place(*run.parameters);
   const std::size_t kernels = run.kernels();
-  out.count = out.escapes = 0;
+  std::size_t count = 0;
+  out.escapes = 0;
   for (std::size_t t = 0; t < run.parameters->taps; ++t) {
     const Tap& tap = run.taps->taps[t];
     sum_guess(tap, kernels, scratch);
     std::int32_t* values = scratch.values.data() + t * kernels;
-    for (std::size_t j = 0; j < kernels; ++j) {
-      const std::size_t i = place(j, t);
+    const std::int32_t* sums = scratch.sums.data();
+    for_each_kernel(run, t, [&](std::size_t i, std::size_t j) {
       const Word word = words[i];
       if (run.mask != nullptr && run.mask[i] == 0) {
         values[j] = 0;
-        continue;
+        return true;
       }
-      values[j] = lattice.value(word, run.scales[j]);
-      const Coded coded = lattice.encode(word, lattice.guess(scratch.sums[j], tap.h), tap.tau + run.scales[j]);
+      const std::int32_t scale = run.scales[j];
+      values[j] = lattice.value(word, scale);
+      const Coded coded = lattice.encode(word, lattice.guess(sums[j], tap.h), tap.tau + scale);
       raw.put(coded.raw, coded.raw_bits);
-      out.symbols[out.count] = coded.symbol;
-      if (lattice.low_bits > 0) out.second[out.count] = lattice.put_low(word, out.low[out.count], raw);
-      ++out.count;
-      if (coded.symbol != lattice.escape) continue;
-      std::uint8_t bytes[8];
-      store(bytes, static_cast<std::uint64_t>(word));
-      escapes.insert(escapes.end(), bytes, bytes + sizeof(Word));
-      ++out.escapes;
-    }
-    if (t == 0) out.first_tap = out.count;
+      out.symbols[count] = coded.symbol;
+      if (lattice.low_bits > 0) out.second[count] = lattice.put_low(word, out.low[count], raw);
+      ++count;
+      if (coded.symbol == lattice.escape) {
+        std::uint8_t bytes[8];
+        store(bytes, static_cast<std::uint64_t>(word));
+        escapes.insert(escapes.end(), bytes, bytes + sizeof(Word));
+        ++out.escapes;
+      }
+      return true;
+    });
+    if (t == 0) out.first_tap = count;
   }
+  out.count = count;
 }
 
 template <typename Word>
-bool restore_kernels(const KernelRun& run, const KernelInput<Word>& input, KernelScratch& scratch, BitReader& raw, Word* words) {
+bool restore_kernels(const KernelRun& run, const KernelInput<Word>& input, KernelScratch& scratch, SlackBitReader& raw, Word* words) {
   prepare(run, scratch);
   const Lattice<Word> lattice(run);
-  const Places place(*run.parameters);
   const std::size_t kernels = run.kernels();
   std::size_t k = 0;
   std::size_t escapes = 0;
@@ -137,12 +145,11 @@ bool restore_kernels(const KernelRun& run, const KernelInput<Word>& input, Kerne
     const Tap& tap = run.taps->taps[t];
     sum_guess(tap, kernels, scratch);
     std::int32_t* values = scratch.values.data() + t * kernels;
-    for (std::size_t j = 0; j < kernels; ++j) {
-      const std::size_t i = place(j, t);
+    const bool sound = for_each_kernel(run, t, [&](std::size_t i, std::size_t j) {
       if (run.mask != nullptr && run.mask[i] == 0) {
         words[i] = 0;
         values[j] = 0;
-        continue;
+        return true;
       }
       Word word = 0;
       if (!lattice.decode(input.symbols[k], lattice.guess(scratch.sums[j], tap.h), tap.tau + run.scales[j], raw, word)) return false;
@@ -156,7 +163,9 @@ bool restore_kernels(const KernelRun& run, const KernelInput<Word>& input, Kerne
       ++k;
       words[i] = word;
       values[j] = lattice.value(word, run.scales[j]);
-    }
+      return true;
+    });
+    if (!sound) return false;
   }
   return escapes == input.escape_count;
 }
@@ -164,7 +173,7 @@ bool restore_kernels(const KernelRun& run, const KernelInput<Word>& input, Kerne
 #define GRADWIRE_KERNELS(Word)                                                                                       \
   template void apply_kernels<Word>(const KernelRun&, const Word*, KernelScratch&, KernelSymbols<Word>&, BitWriter&, \
                                     Bytes&);                                                                         \
-  template bool restore_kernels<Word>(const KernelRun&, const KernelInput<Word>&, KernelScratch&, BitReader&, Word*);
+  template bool restore_kernels<Word>(const KernelRun&, const KernelInput<Word>&, KernelScratch&, SlackBitReader&, Word*);
 
 GRADWIRE_KERNELS(std::uint16_t)
 GRADWIRE_KERNELS(std::uint32_t)

@@ -82,6 +82,6 @@ struct KernelInput {
 
 /// Fills words (located zeros too). False when the input contradicts itself.
 template <typename Word>
-bool restore_kernels(const KernelRun& run, const KernelInput<Word>& input, KernelScratch& scratch, BitReader& raw, Word* words);
+bool restore_kernels(const KernelRun& run, const KernelInput<Word>& input, KernelScratch& scratch, SlackBitReader& raw, Word* words);
 
 }  // namespace gradwire::predict

@@ -1,6 +1,7 @@
 #include "stages/predict/kernels_fit.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 
@@ -189,17 +190,68 @@ Taps with_effort(const Taps& taps, unsigned effort) {
   return result;
 }
 
+namespace {
+
+/// Kernels that are fitted at a time, tap by tap, so that their values stay in L1 and loops are straight.
+constexpr std::size_t kBlock = 256;
+
+/// Sums and counts of the logarithms of a block's guess errors.
+struct BlockLogs {
+  std::array<std::int32_t, kBlock> sums;
+  std::array<std::int32_t, kBlock> counts;
+  std::array<double, kBlock> errors;
+
+  void add_errors(std::size_t n) noexcept {
+    for (std::size_t j = 0; j < n; ++j) {
+      const std::int32_t log = log2_units(errors[j]);
+      sums[j] += log == kNothing ? 0 : log;
+      counts[j] += log != kNothing;
+    }
+  }
+};
+
+/// errors = values of tap t less their guess; values lie tap by tap, kBlock apart.
+void guess_errors(const double* values, const Tap& tap, std::size_t t, std::size_t n, double* errors) noexcept {
+  for (std::size_t j = 0; j < n; ++j) errors[j] = 0;
+  for (std::size_t l = 0; l < t; ++l) {
+    const double coefficient = tap.coefficients[l];
+    const double* earlier = values + l * kBlock;
+    for (std::size_t j = 0; j < n; ++j) errors[j] += coefficient * earlier[j];
+  }
+  const double* own = values + t * kBlock;
+  for (std::size_t j = 0; j < n; ++j) errors[j] = own[j] - errors[j] / 256;
+}
+
+}  // namespace
+
 template <typename Word>
-void fit_kernel_scales(DType dtype, const KernelParameters& p, const Taps& taps, const Word* words, std::size_t n,
+void fit_kernel_scales(DType dtype, const KernelParameters& p, const Taps& taps, const Word* words, std::size_t,
                        std::span<std::int32_t> scales) {
   const auto count = static_cast<std::size_t>(p.taps);
-  const std::vector<double> values = gather(dtype, p, words, 0, 1, n / count);
+  const auto inner = static_cast<std::size_t>(p.inner);
+  std::vector<double> values(count * kBlock);
+  BlockLogs logs;
   std::int32_t previous = 0;
-  for (std::size_t j = 0; j < scales.size(); ++j) {
-    const std::int32_t log = kernel_log(values.data() + j * count, taps.taps);
-    // A kernel without values repeats its neighbour's scale, the cheapest to code.
-    if (log != kNothing) previous = std::clamp(octaves(log), -kMaxKernelScale, kMaxKernelScale);
-    scales[j] = previous;
+  for (std::size_t first = 0; first < scales.size(); first += kBlock) {
+    const std::size_t n = std::min(kBlock, scales.size() - first);
+    for (std::size_t k = 0; k < n; ++k) {
+      const std::size_t j = first + k;
+      const Word* at = words + (inner == 1 ? j * count : j / inner * count * inner + j % inner);
+      for (std::size_t t = 0; t < count; ++t) values[t * kBlock + k] = to_double(dtype, at[t * inner]);
+    }
+    logs.sums.fill(0);
+    logs.counts.fill(0);
+    for (std::size_t t = 0; t < count; ++t) {
+      guess_errors(values.data(), taps.taps[t], t, n, logs.errors.data());
+      logs.add_errors(n);
+    }
+    for (std::size_t k = 0; k < n; ++k) {
+      // A kernel without values repeats its neighbour's scale, the cheapest to code.
+      if (logs.counts[k] > 0) {
+        previous = std::clamp(octaves(divide_rounded(logs.sums[k], logs.counts[k])), -kMaxKernelScale, kMaxKernelScale);
+      }
+      scales[first + k] = previous;
+    }
   }
 }
 

@@ -44,9 +44,8 @@ class Lattice {
   std::int32_t value(Word word, std::int32_t scale) const noexcept {
     const std::int32_t top = magnitude(word);
     const std::int32_t s = std::clamp((top >> fraction_) - base_ - scale, -9, 7);
-    if (s == -9) return 0;
     const std::int32_t significand = (one() + (top & (one() - 1))) >> (fraction_ - 7);
-    const std::int32_t v = (significand << (8 + s)) >> 8;
+    const std::int32_t v = s == -9 ? 0 : (significand << std::max(8 + s, 0)) >> 8;
     return negative(word) ? -v : v;
   }
 
@@ -66,28 +65,22 @@ class Lattice {
     const std::int32_t fraction = top & (one() - 1);
     const std::int32_t d = (top >> fraction_) - e_step;
     const auto width = static_cast<std::int32_t>(fraction_);
-    std::int32_t m = 0;
-    std::int32_t r = width;
-    if (d >= width) {
-      m = top - (e_step << width) - (width << width) + one();
-      r = 0;
-    } else if (d >= 0) {
-      m = (one() + fraction) >> (width - d);
-      r = width - d;
-    }
+    // Below the step all bits are shifted out (m = 0); above, each octave adds 2^L positions.
+    const std::int32_t m = ((one() + fraction) >> (width - std::clamp(d, -1, width))) + (std::max(d - width, 0) << width);
+    std::int32_t r = width - std::clamp(d, 0, width);
     const bool cross = negative(word) != guess.negative;
     std::int32_t delta = (cross ? -1 - m : m) - guess.g;
     if (guess.folded) delta = -delta;
-    std::int32_t symbol = escape;
-    if (m > 0 && std::abs(delta) <= reach_) symbol = delta + reach_;
-    if (m == 0 && -1 - d <= 6) symbol = 2 * reach_ + 1 + 2 * (-1 - d) + cross;
-    if ((word & ((Word{1} << dropped_) - 1)) != 0) symbol = escape;
-    if (symbol == escape) r = width;
+    const std::int32_t near = 2 * reach_ + 1 + 2 * (-1 - d) + cross;
+    const bool fits = (m > 0 ? std::abs(delta) <= reach_ : d >= -7) && (word & ((Word{1} << dropped_) - 1)) == 0;
+    const std::int32_t coded = m > 0 ? delta + reach_ : near;
+    const std::int32_t symbol = fits ? coded : escape;
+    r = fits ? r : width;
     return {static_cast<std::uint8_t>(symbol), static_cast<std::uint8_t>(r),
             static_cast<std::uint16_t>(fraction & ((1 << r) - 1))};
   }
 
-  bool decode(std::uint8_t symbol, const Guess& guess, std::int32_t step, BitReader& raw, Word& word) const noexcept {
+  bool decode(std::uint8_t symbol, const Guess& guess, std::int32_t step, SlackBitReader& raw, Word& word) const noexcept {
     if (symbol == escape) {
       word = static_cast<Word>(static_cast<Word>(raw.get(fraction_)) << below_);
       return true;
@@ -120,7 +113,7 @@ class Lattice {
     return counted_ ? static_cast<std::uint8_t>(put_counted(record, counts_, raw)) : std::uint8_t{0};
   }
 
-  bool get_low(const KernelInput<Word>& input, std::size_t k, BitReader& raw, Word& word) const noexcept {
+  bool get_low(const KernelInput<Word>& input, std::size_t k, SlackBitReader& raw, Word& word) const noexcept {
     std::uint64_t record = 0;
     if (!counted_) {
       record = input.low[k];

@@ -8,7 +8,7 @@ namespace {
 template <typename Word>
 void collect_taps(const ScaledRun& run, const Word* words, std::int32_t* out) {
   const Fields<Word> fields(run);
-  TapWalk<Word> walk(run);
+  TapWalk walk(run);
   for (std::size_t i = 0; i < run.n; ++i) {
     const Word word = words[i];
     if (word == 0) {
@@ -16,9 +16,9 @@ void collect_taps(const ScaledRun& run, const Word* words, std::int32_t* out) {
       walk.push(0, 0);
       continue;
     }
-    const std::int32_t q = fields.x(word) - walk.prediction(i);
+    const std::int32_t q = fields.x(word) - walk.prediction();
     const auto sign = static_cast<unsigned>(word >> fields.sign_shift);
-    out[i] = (q - walk.carried(i)) * 2 + static_cast<std::int32_t>(sign ^ walk.guess(i));
+    out[i] = (q - walk.carried()) * 2 + static_cast<std::int32_t>(sign ^ walk.guess());
     walk.push(q, sign);
   }
 }

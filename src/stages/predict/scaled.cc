@@ -67,7 +67,7 @@ template <typename Word>
 void apply_taps(const ScaledRun& run, const Word* words, bool mapped, std::uint8_t* symbols, Word* records) {
   const ScaledParameters& p = *run.parameters;
   const Fields<Word> fields(run);
-  TapWalk<Word> walk(run);
+  TapWalk walk(run);
   const auto escape = static_cast<std::uint8_t>(p.escape_symbol());
   const auto zero = static_cast<std::uint8_t>(p.has_zero || mapped ? p.zero_symbol() : p.escape_symbol());
   for (std::size_t i = 0; i < run.n; ++i) {
@@ -79,10 +79,10 @@ void apply_taps(const ScaledRun& run, const Word* words, bool mapped, std::uint8
       walk.push(0, 0);
       continue;
     }
-    const std::int32_t q = fields.x(word) - walk.prediction(i);
-    const std::uint32_t t = static_cast<std::uint32_t>(q - walk.carried(i) - run.base);
+    const std::int32_t q = fields.x(word) - walk.prediction();
+    const std::uint32_t t = static_cast<std::uint32_t>(q - walk.carried() - run.base);
     const bool fits = t < p.window && fields.exact(word);
-    symbols[i] = fits ? static_cast<std::uint8_t>(2 * t + (sign ^ walk.guess(i))) : escape;
+    symbols[i] = fits ? static_cast<std::uint8_t>(2 * t + (sign ^ walk.guess())) : escape;
     walk.push(fits ? q : 0, sign);
   }
 }
@@ -93,7 +93,7 @@ bool restore_taps(const ScaledRun& run, const std::uint8_t* symbols, const Word*
   const ScaledParameters& p = *run.parameters;
   const EscapeCoder<Word> coder(run);
   const Fields<Word>& fields = coder.fields;
-  TapWalk<Word> walk(run);
+  TapWalk walk(run);
   const unsigned zero = p.zero_symbol();
   for (std::size_t i = 0; i < run.n; ++i) {
     const unsigned symbol = symbols[i];
@@ -106,9 +106,9 @@ bool restore_taps(const ScaledRun& run, const std::uint8_t* symbols, const Word*
       walk.push(0, static_cast<unsigned>(words[i] >> fields.sign_shift));
       continue;
     }
-    const unsigned sign = (symbol & 1) ^ walk.guess(i);
-    const std::int32_t q = static_cast<std::int32_t>(symbol >> 1) + run.base + walk.carried(i);
-    words[i] = fields.word(sign, q + walk.prediction(i), records[i]);
+    const unsigned sign = (symbol & 1) ^ walk.guess();
+    const std::int32_t q = static_cast<std::int32_t>(symbol >> 1) + run.base + walk.carried();
+    words[i] = fields.word(sign, q + walk.prediction(), records[i]);
     walk.push(q, sign);
   }
   return true;

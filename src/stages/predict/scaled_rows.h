@@ -178,48 +178,72 @@ void restore_row(const ScaledRun& run, const RowRun& row, const std::uint8_t* sy
   });
 }
 
-/// Walks along a run and knows, for element i, what its previous tap left behind.
-template <typename Word>
+/// Walks along a run and knows, for its next element, what the previous tap left behind.
 class TapWalk {
  public:
   explicit TapWalk(const ScaledRun& run)
-      : run_(run), inner_(run.parameters->inner), taps_(run.parameters->taps), columns_(run.parameters->columns) {
+      : inner_(static_cast<std::size_t>(run.parameters->inner)),
+        taps_(run.parameters->taps),
+        columns_(static_cast<std::size_t>(run.parameters->columns)),
+        halved_(run.parameters->halved) {
     const std::uint64_t start = run.first + run.parameters->origin;
-    row_ = start / columns_;
-    column_ = start % columns_;
+    if (run.parameters->has_scales) {
+      row_scale_ = run.grid->row_scales.data() + start / columns_;
+      column_scales_ = run.grid->column_scales.data();
+    }
+    column_ = static_cast<std::size_t>(start % columns_);
     tap_ = run.first / inner_ % taps_;
-    offset_ = run.first % inner_;
-    carried_.reserve(run.n);
-    signs_.reserve(run.n);
+    offset_ = static_cast<std::size_t>(run.first % inner_);
+    if (inner_ > 1) left_.resize(run.n);
+    enter();
   }
-  std::int32_t prediction(std::size_t) const noexcept {
-    if (!run_.parameters->has_scales) return 0;
-    const std::int32_t sum = run_.grid->row_scales[row_] + run_.grid->column_scales[column_];
-    return (sum + run_.parameters->halved) >> static_cast<int>(run_.parameters->halved);
+  std::int32_t prediction() const noexcept {
+    if (row_scale_ == nullptr) return 0;
+    return (*row_scale_ + column_scales_[column_] + halved_) >> halved_;
   }
-  std::int32_t carried(std::size_t i) const noexcept { return has_previous(i) ? (carried_[i - inner_] + 1) >> 1 : 0; }
-  unsigned guess(std::size_t i) const noexcept { return has_previous(i) ? signs_[i - inner_] : 0; }
-  /// What element i (the next one) leaves behind; then moves on.
-  void push(std::int32_t q, unsigned sign) {
-    carried_.push_back(q);
-    signs_.push_back(static_cast<std::uint8_t>(sign));
+  /// Half of the previous tap's residual, and its sign.
+  std::int32_t carried() const noexcept { return (previous_.q + 1) >> 1; }
+  unsigned guess() const noexcept { return previous_.sign; }
+  /// What the element leaves behind; then moves on to the next.
+  void push(std::int32_t q, unsigned sign) noexcept {
+    previous_ = {q, sign};
+    if (inner_ > 1) left_[at_] = previous_;
+    ++at_;
     if (++column_ == columns_) {
       column_ = 0;
-      ++row_;
+      if (row_scale_ != nullptr) ++row_scale_;
     }
     if (++offset_ == inner_) {
       offset_ = 0;
       if (++tap_ == taps_) tap_ = 0;
     }
+    enter();
   }
 
  private:
-  bool has_previous(std::size_t i) const noexcept { return tap_ != 0 && i >= inner_; }
-  const ScaledRun& run_;
-  std::uint64_t inner_, taps_, columns_;
-  std::uint64_t row_, column_, tap_, offset_;
-  std::vector<std::int32_t> carried_;
-  std::vector<std::uint8_t> signs_;
+  struct Left {
+    std::int32_t q;
+    unsigned sign;
+  };
+  /// Looks up the previous tap of the element that comes next; with inner 1 it is the last one pushed.
+  void enter() noexcept {
+    if (tap_ == 0 || at_ < inner_) {
+      previous_ = {0, 0};
+    } else if (inner_ > 1 && at_ < left_.size()) {
+      previous_ = left_[at_ - inner_];
+    }
+  }
+
+  std::size_t inner_;
+  std::uint64_t taps_;
+  std::size_t columns_;
+  std::int32_t halved_;
+  const std::int16_t* row_scale_ = nullptr;
+  const std::int16_t* column_scales_ = nullptr;
+  std::size_t column_ = 0, offset_ = 0, at_ = 0;
+  std::uint64_t tap_ = 0;
+  Left previous_{0, 0};
+  std::vector<Left> left_;  ///< of all elements, where inner is above 1
 };
 
 }  // namespace gradwire::predict

@@ -76,7 +76,7 @@ void pack_counted(const Word* records, std::size_t n, CountShape shape, bool has
 }
 
 template <typename Word>
-bool unpack_counted(BitReader& in, const std::uint8_t* counts, std::size_t n, CountShape shape, bool has_sign,
+bool unpack_counted(SlackBitReader& in, const std::uint8_t* counts, std::size_t n, CountShape shape, bool has_sign,
                     Word* records) noexcept {
   for (std::size_t i = 0; i < n; ++i) {
     const std::uint64_t sign = has_sign ? in.get(1) : 0;
@@ -91,7 +91,7 @@ bool unpack_counted(BitReader& in, const std::uint8_t* counts, std::size_t n, Co
   template void pack_records<Word>(const Word*, std::size_t, unsigned, std::uint8_t*) noexcept;                        \
   template void unpack_records<Word>(const std::uint8_t*, std::size_t, unsigned, Word*) noexcept;                      \
   template void pack_counted<Word>(const Word*, std::size_t, CountShape, bool, std::uint8_t*, BitWriter&) noexcept;    \
-  template bool unpack_counted<Word>(BitReader&, const std::uint8_t*, std::size_t, CountShape, bool, Word*) noexcept;
+  template bool unpack_counted<Word>(SlackBitReader&, const std::uint8_t*, std::size_t, CountShape, bool, Word*) noexcept;
 
 GRADWIRE_RECORDS(std::uint16_t)
 GRADWIRE_RECORDS(std::uint32_t)

@@ -32,7 +32,7 @@ void pack_counted(const Word* records, std::size_t n, CountShape shape, bool has
 
 /// False when a count asks for more bits than a record has.
 template <typename Word>
-bool unpack_counted(BitReader& in, const std::uint8_t* counts, std::size_t n, CountShape shape, bool has_sign,
+bool unpack_counted(SlackBitReader& in, const std::uint8_t* counts, std::size_t n, CountShape shape, bool has_sign,
                     Word* records) noexcept;
 
 }  // namespace gradwire::split
