@@ -21,7 +21,7 @@ import samples
 OUTPUT = command.ROOT / "demo-output"
 LEVELS = (2, 3)
 SPEED_RUNS = 2
-SPEED_BYTES = "32M"
+SPEED_BYTES = "16M"
 
 
 class Row(NamedTuple):

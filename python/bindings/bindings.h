@@ -1,7 +1,7 @@
 // What the binding files share: byte arrays in and out, options, tuples for tensors.
-// In: flat uint8 arrays, dtype names and shapes, as gradwire/_arrays.py prepares them. Out: bytes,
-// or arrays that own the library's memory. Assumes: gradwire/_arrays.py has checked types and
-// sizes.
+// In: flat uint8 arrays, dtype names and shapes, as gradwire/_arrays.py prepares them.
+// Out: bytes, or arrays that own the library's memory.
+// Assumes: gradwire/_arrays.py has checked types and sizes.
 #pragma once
 
 #include <cstdint>

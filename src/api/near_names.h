@@ -1,6 +1,6 @@
 // Known names that look like an unknown one, for error messages.
-// In: the word that was not found, and the words that are known. Out: a phrase such as
-// " (did you mean 'lossless'?)", or "" when nothing is near.
+// In: the word that was not found, and the words that are known.
+// Out: a phrase such as " (did you mean 'lossless'?)", or "" when nothing is near.
 // Assumes: a handful to some thousands of short names; the cost is names x length squared.
 #pragma once
 

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/bits.h"
+#include "base/count_bytes.h"
 #include "base/fail.h"
 #include "lossless/chunk_parts.h"
 #include "lossless/sequence_cursor.h"
@@ -97,8 +98,8 @@ void TensorDecoder::decode_scaled(std::uint64_t c, std::span<std::uint8_t> out, 
     decode_sequence(first_, entry.table, coded, cursor, compact, c);
   }
 
-  const auto zeros = static_cast<std::size_t>(std::count(compact, compact + coded, static_cast<std::uint8_t>(p.zero_symbol())));
-  const auto escapes = static_cast<std::size_t>(std::count(compact, compact + coded, static_cast<std::uint8_t>(p.escape_symbol())));
+  const auto zeros = count_byte(compact, coded, static_cast<std::uint8_t>(p.zero_symbol()));
+  const auto escapes = count_byte(compact, coded, static_cast<std::uint8_t>(p.escape_symbol()));
   if (zeros > 0 && !p.has_zero) refuse(c, "has zero symbols without has_zero");
   if (escapes != parts.escape_count) refuse(c, "has another number of escape symbols than its head says");
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/count_bytes.h"
 #include "base/counted.h"
 #include "lossless/chunk_encoder.h"
 #include "lossless/chunk_parts.h"
@@ -142,7 +143,7 @@ class ScaledEncoder final : public ChunkEncoder {
     const std::size_t escapes = predict::apply_scaled(run, words, plan_->map_zeros || dead, symbols, records, scratch.escapes);
     Symbolised<Word> chunk{symbols, n, records, n, escapes, false};
     const auto zero = static_cast<std::uint8_t>(parameters().zero_symbol());
-    const auto zeros = static_cast<std::size_t>(std::count(symbols, symbols + n, zero));
+    const auto zeros = count_byte(symbols, n, zero);
     if (zeros == 0) return chunk;
     std::uint8_t* mask = Scratch::sized(scratch.mask, n);
     const std::size_t live = live_mask(plan_->grid, parameters(), first, n, mask);

@@ -1,9 +1,10 @@
 """The programs in examples/ build against an installed gradwire and run; so does README.md.
 
-README.md: fenced blocks of python, sh and cpp run in their order, in one folder, where `tests` is
-the one of the checkout and `gradwire` is the tool that was built. Python blocks share their names;
-a cpp block without main is put into one. A block is left out when the line before its fence is
-`<!-- not run: REASON -->`.
+README.md: fenced blocks of python, sh and cpp run in their order, in one folder that looks like the
+checkout: `tests`, `build/release/gradwire` (also on the PATH), and a sample as grads.safetensors;
+`make` only says what it would do. Python blocks share their names. A cpp block without main is put
+into one, where `shape` and `bytes` are a tensor. A block is left out when the line before its fence
+is `<!-- not run: REASON -->`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,14 @@ FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```\s*$", re.DOTALL | re.MULTILINE)
 NOT_RUN = re.compile(r"<!-- not run: .+ -->\s*\Z")
 LANGUAGES = ("python", "sh", "cpp")
 
+CPP_BEGIN = """
+#include <cstdint>
+#include <vector>
+int main() {
+  const std::vector<std::uint64_t> shape{64, 32};
+  const std::vector<std::uint8_t> bytes(64 * 32 * 2, 7);
+"""
+
 
 class Snippet(NamedTuple):
     line: int
@@ -37,12 +46,6 @@ def run(command: list[str], **options: object) -> str:
     result = subprocess.run(command, capture_output=True, text=True, check=False, **options)
     assert result.returncode == 0, f"{command}\n{result.stdout}\n{result.stderr}"
     return result.stdout
-
-
-def environment() -> dict[str, str]:
-    """The tool and the interpreter that are under test come first."""
-    path = [str(BUILD), str(Path(sys.executable).parent), os.environ.get("PATH", "")]
-    return {**os.environ, "PATH": os.pathsep.join(path)}
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +104,24 @@ def snippets(text: str) -> list[Snippet]:
     ]
 
 
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where snippets run, as the working directory."""
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build" / "release").symlink_to(BUILD)
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    shutil.copy(ROOT / "tests/data/gpt-bf16-mid-r0.safetensors", tmp_path / "grads.safetensors")
+    tools = tmp_path / "tools-on-path"
+    tools.mkdir()
+    make = tools / "make"
+    make.write_text(f'#!/bin/sh\nexec {shutil.which("make")} --dry-run -C "{ROOT}" "$@"\n')
+    make.chmod(0o755)
+    path = [str(tools), str(BUILD), str(Path(sys.executable).parent), os.environ.get("PATH", "")]
+    monkeypatch.setenv("PATH", os.pathsep.join(path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 def run_python(code: str, names: dict[str, object]) -> None:
     exec(compile(code, "README.md", "exec"), names)
 
@@ -110,7 +131,7 @@ def run_cpp(code: str, folder: Path, prefix: Path) -> None:
         lines = code.splitlines(keepends=True)
         includes = [line for line in lines if line.startswith("#include")]
         rest = [line for line in lines if not line.startswith("#include")]
-        code = "".join([*includes, "int main() {\n", *rest, "}\n"])
+        code = "".join([*includes, CPP_BEGIN, *rest, "}\n"])
     source = folder / "snippet.cc"
     source.write_text(code)
     library = next(prefix.glob("lib*/**/libgradwire.*"))
@@ -120,24 +141,16 @@ def run_cpp(code: str, folder: Path, prefix: Path) -> None:
     run([str(folder / "snippet")], cwd=folder)
 
 
-def test_the_snippets_of_the_readme_run(
-    prefix: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    readme = ROOT / "README.md"
-    if not readme.exists():
-        pytest.skip("README.md is not written yet")
-    (tmp_path / "tests").symlink_to(ROOT / "tests")
-    monkeypatch.chdir(tmp_path)
+def test_the_snippets_of_the_readme_run(prefix: Path, folder: Path) -> None:
     names: dict[str, object] = {"__name__": "readme"}
-    for snippet in snippets(readme.read_text(encoding="utf-8")):
+    for snippet in snippets((ROOT / "README.md").read_text(encoding="utf-8")):
         try:
             if snippet.language == "python":
                 run_python(snippet.code, names)
             elif snippet.language == "cpp":
-                run_cpp(snippet.code, tmp_path, prefix)
+                run_cpp(snippet.code, folder, prefix)
             else:
-                shell = ["bash", "-euo", "pipefail", "-c", snippet.code]
-                run(shell, cwd=tmp_path, env=environment(), timeout=120)
+                run(["bash", "-euo", "pipefail", "-c", snippet.code], timeout=120)
         except Exception as error:
             pytest.fail(f"README.md:{snippet.line}: {snippet.language} snippet: {error!r}")
 

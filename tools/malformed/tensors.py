@@ -261,9 +261,17 @@ def trailer_cases() -> Iterator[Case]:
         "",
         "n = 0 has a checksum",
     )
+    without = replace(empty, checksums=False)
+    yield Case(
+        "trailer_of_no_elements_empty",
+        with_section(without, b.TRAILER, b""),
+        "corrupt",
+        "trailer",
+        "without checksums and elements there is no trailer",
+    )
     yield Case(
         "trailer_of_no_elements_without_checksums",
-        with_section(replace(empty, checksums=False), b.TRAILER, bytes(8)),
+        with_section(without, b.TRAILER, bytes(8)),
         "corrupt",
         "trailer",
         "without checksums and elements there is no trailer",

@@ -1,39 +1,73 @@
 #include "stages/split/records.h"
 
+#include <algorithm>
+
 namespace gradwire::split {
 namespace {
 
+/// Eight fields of b bits, one a byte, to 8 b bits without gaps, and back: in three steps neighbours are moved
+/// together (apart), first bytes, then pairs, then fours.
+class EightFields {
+ public:
+  explicit EightFields(unsigned bits) noexcept : gap_(8 - bits), field_((1u << bits) - 1), mask_{} {
+    for (unsigned step = 0; step < 3; ++step) {
+      const unsigned width = bits << step;    // of the fields that this step moves
+      const unsigned stride = 16u << step;    // from one pair of them to the next
+      for (unsigned at = 0; at < 64; at += stride) mask_[step] |= ((std::uint64_t{1} << width) - 1) << at;
+    }
+  }
+  std::uint64_t pack(std::uint64_t bytes) const noexcept {
+    for (unsigned step = 0; step < 3; ++step) {
+      const std::uint64_t odd = bytes & mask_[step] << (8u << step);
+      bytes = (bytes & mask_[step]) | odd >> (gap_ << step);
+    }
+    return bytes;
+  }
+  std::uint64_t unpack(std::uint64_t dense) const noexcept {
+    for (unsigned step = 3; step-- > 0;) {
+      const unsigned shift = gap_ << step;
+      const std::uint64_t odd = dense << shift & mask_[step] << (8u << step);
+      dense = (dense & mask_[step]) | odd;
+    }
+    return dense;
+  }
+  std::uint8_t field() const noexcept { return static_cast<std::uint8_t>(field_); }
+
+ private:
+  unsigned gap_;
+  unsigned field_;
+  std::uint64_t mask_[3];
+};
+
+constexpr std::size_t kRun = 512;  ///< fields that pass through a byte buffer at a time
+
 template <typename Word>
 void pack_remainder(const Word* records, std::size_t n, unsigned shift, unsigned bits, std::uint8_t* dst) noexcept {
-  const std::uint64_t mask = (1u << bits) - 1;
-  std::size_t i = 0;
-  // Eight fields of b bits fill b whole bytes.
-  for (; i + 8 <= n; i += 8, dst += bits) {
-    std::uint64_t group = 0;
-    for (unsigned k = 0; k < 8; ++k) {
-      group |= (static_cast<std::uint64_t>(records[i + k] >> shift) & mask) << (bits * k);
+  const EightFields fields(bits);
+  std::uint8_t bytes[kRun];
+  for (std::size_t first = 0; first < n; first += kRun) {
+    const std::size_t count = n - first < kRun ? n - first : kRun;
+    for (std::size_t i = 0; i < count; ++i) {
+      bytes[i] = static_cast<std::uint8_t>(static_cast<std::uint8_t>(records[first + i] >> shift) & fields.field());
     }
-    store(dst, group);
+    for (std::size_t i = count; i % 8 != 0; ++i) bytes[i] = 0;
+    // A last group of fewer fields leaves zero bits behind it; the room allows for whole groups.
+    for (std::size_t i = 0; i < count; i += 8, dst += bits) store(dst, fields.pack(load<std::uint64_t>(bytes + i)));
   }
-  BitWriter tail(dst);
-  for (; i < n; ++i) tail.put(static_cast<std::uint64_t>(records[i] >> shift) & mask, bits);
-  tail.finish();
 }
 
 template <typename Word>
 void unpack_remainder(const std::uint8_t* src, std::size_t n, unsigned shift, unsigned bits, Word* records) noexcept {
-  const std::uint64_t mask = (1u << bits) - 1;
-  for (std::size_t i = 0; i < n; i += 8, src += bits) {
-    const std::uint64_t group = load<std::uint64_t>(src);
-    const std::size_t count = n - i < 8 ? n - i : 8;
-    if (count == 8) {
-      for (unsigned k = 0; k < 8; ++k) {
-        records[i + k] = static_cast<Word>(records[i + k] | static_cast<Word>((group >> (bits * k)) & mask) << shift);
-      }
+  const EightFields fields(bits);
+  std::uint8_t bytes[kRun];
+  for (std::size_t first = 0; first < n; first += kRun) {
+    const std::size_t count = n - first < kRun ? n - first : kRun;
+    for (std::size_t i = 0; i < count; i += 8, src += bits) store(bytes + i, fields.unpack(load<std::uint64_t>(src)));
+    Word* const out = records + first;
+    if (shift == 0) {
+      for (std::size_t i = 0; i < count; ++i) out[i] = bytes[i];
     } else {
-      for (unsigned k = 0; k < count; ++k) {
-        records[i + k] = static_cast<Word>(records[i + k] | static_cast<Word>((group >> (bits * k)) & mask) << shift);
-      }
+      for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<Word>(out[i] | static_cast<Word>(static_cast<Word>(bytes[i]) << shift));
     }
   }
 }
@@ -51,9 +85,7 @@ void pack_records(const Word* records, std::size_t n, unsigned q, std::uint8_t* 
 
 template <typename Word>
 void unpack_records(const std::uint8_t* src, std::size_t n, unsigned q, Word* records) noexcept {
-  if (q < 8) {
-    for (std::size_t i = 0; i < n; ++i) records[i] = 0;
-  }
+  if (q == 0) std::fill_n(records, n, Word{0});
   unsigned shift = 0;
   for (; shift + 8 <= q; shift += 8, src += n) {
     if (shift == 0) {
