@@ -130,8 +130,8 @@ std::uint64_t parse_byte_count(const std::string& text) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
-  if (unit.ends_with("B")) unit.remove_suffix(1);
-  if (unit.ends_with("i")) unit.remove_suffix(1);
+  if (unit.ends_with('B')) unit.remove_suffix(1);
+  if (unit.ends_with('i')) unit.remove_suffix(1);
   const std::size_t power = unit.empty() ? 0 : kUnits.find(unit) + 1;
   for (std::size_t i = 0; i < power && power <= kUnits.size(); ++i) number *= 1024;
   const bool is_number = error == std::errc() && number >= 0 && number <= kMost;
@@ -166,7 +166,8 @@ std::vector<std::uint64_t> parse_shape(const std::string& text) {
 std::pair<std::uint64_t, std::uint64_t> parse_range(const std::string& text, std::uint64_t count) {
   const std::size_t colon = text.find(':');
   const std::string_view view = text;
-  std::optional<std::uint64_t> first = 0, last = count;
+  std::optional<std::uint64_t> first = 0;
+  std::optional<std::uint64_t> last = count;
   if (colon == std::string::npos) first.reset();
   if (colon != std::string::npos && colon > 0) first = parse_number(view.substr(0, colon));
   if (colon != std::string::npos && colon + 1 < text.size()) {

@@ -1,4 +1,5 @@
-// In: any bytes, taken for a frame. Out: the calls that read frames refuse it or agree on what it holds.
+// In: any bytes, taken for a frame. Out: the calls that read frames refuse it or agree on what it
+// holds.
 
 #include "fuzz_input.h"
 #include "gradwire/frame.h"
@@ -23,7 +24,8 @@ bool accepted(const Function& function) {
 
 void read_single(const Bytes& frame) {
   Tensor tensor;
-  const bool sound = accepted([&] { tensor = decompress(frame, {.max_output = kBudget, .verify = false}); });
+  const bool sound =
+      accepted([&] { tensor = decompress(frame, {.max_output = kBudget, .verify = false}); });
   Tensor verified;
   if (accepted([&] { verified = decompress(frame, {.max_output = kBudget}); })) {
     expect(sound && verified.data == tensor.data, "a verified tensor is the unverified one");
@@ -35,7 +37,8 @@ void read_single(const Bytes& frame) {
   std::vector<std::uint8_t> part = decompress_range(frame, n / 3, n - n / 5, {.verify = false});
   const std::size_t width = element_size(tensor.dtype);
   expect(part.size() == (n - n / 5 - n / 3) * width, "a range has its size");
-  expect(std::equal(part.begin(), part.end(), tensor.data.begin() + static_cast<std::ptrdiff_t>(n / 3 * width)),
+  expect(std::equal(part.begin(), part.end(),
+                    tensor.data.begin() + static_cast<std::ptrdiff_t>(n / 3 * width)),
          "a range is a slice");
   std::vector<std::uint8_t> into(tensor.data.size());
   decompress_into(frame, into, {.verify = false, .threads = 2});
@@ -44,7 +47,8 @@ void read_single(const Bytes& frame) {
   std::vector<std::uint8_t> fed;
   const ByteSpan bytes(frame);
   expect(!decompressor.feed(bytes.first(frame.size() / 2), fed), "half a frame is not complete");
-  expect(decompressor.feed(bytes.subspan(frame.size() / 2), fed) && fed == tensor.data, "a fed frame gives the same");
+  expect(decompressor.feed(bytes.subspan(frame.size() / 2), fed) && fed == tensor.data,
+         "a fed frame gives the same");
 }
 
 void read_archive(const Bytes& frame, bool verify) {

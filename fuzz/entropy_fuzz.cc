@@ -1,5 +1,5 @@
-// In: which decoder, its parameters, then its bytes. Out: tables, sequences, integer arrays, byte arrays and
-// flag maps are refused, or come back from an encoder the same.
+// In: which decoder, its parameters, then its bytes. Out: tables, sequences, integer arrays, byte
+// arrays and flag maps are refused, or come back from an encoder the same.
 
 #include "fuzz_input.h"
 #include "stages/entropy/integer_array.h"
@@ -34,26 +34,31 @@ void read_sequence(fuzz::FuzzInput& input) {
   std::copy_n(rest.begin(), total, streams.begin());
   Bytes symbols(n, 0xEE);
   if (!make_decoder(table)->decode(streams.data(), sizes, n, streams_log2, symbols.data())) return;
-  for (const std::uint8_t symbol : symbols) expect(symbol < alphabet, "symbols are of the alphabet");
+  for (const std::uint8_t symbol : symbols)
+    expect(symbol < alphabet, "symbols are of the alphabet");
   Bytes again(encode_room(n));
   std::vector<std::uint16_t> again_sizes(sizes.size());
-  const std::size_t written = make_encoder(table)->encode(symbols.data(), n, streams_log2, again.data(), again_sizes.data());
+  const std::size_t written = make_encoder(table)->encode(symbols.data(), n, streams_log2,
+                                                          again.data(), again_sizes.data());
   expect(written != SIZE_MAX, "what was decoded fits");
   again.resize(written + kReadSlack);
   Bytes back(n, 0xDD);
-  expect(make_decoder(table)->decode(again.data(), again_sizes, n, streams_log2, back.data()), "an encoder's streams decode");
+  expect(make_decoder(table)->decode(again.data(), again_sizes, n, streams_log2, back.data()),
+         "an encoder's streams decode");
   expect(back == symbols, "symbols come back");
 }
 
 void read_integer_array(fuzz::FuzzInput& input) {
   const auto count = static_cast<std::size_t>(input.between(0, kMaxCount));
   const std::int32_t low = input.signed_between(-65536, 65536);
-  const std::int32_t high = input.flag() ? INT32_MAX : std::max(low, input.signed_between(-65536, 65536));
+  const std::int32_t high =
+      input.flag() ? INT32_MAX : std::max(low, input.signed_between(-65536, 65536));
   const Bytes bytes = input.rest();
   ByteReader in(bytes);
   std::vector<std::int32_t> values(count);
   read_integers(in, values, low, high, "fuzz");
-  for (const std::int32_t value : values) expect(value >= low && value <= high, "values are in range");
+  for (const std::int32_t value : values)
+    expect(value >= low && value <= high, "values are in range");
   Bytes written;
   ByteWriter out(written);
   write_integers(values, out);
@@ -85,8 +90,10 @@ void read_small(fuzz::FuzzInput& input, const Read& read, const Write& write) {
 
 void decode(fuzz::FuzzInput& input) {
   switch (input.between(0, 3)) {
-    case 0: return read_sequence(input);
-    case 1: return read_integer_array(input);
+    case 0:
+      return read_sequence(input);
+    case 1:
+      return read_integer_array(input);
     case 2:
       return read_small(
           input, [](ByteReader& in, Bytes& values) { read_bytes(in, values, "fuzz"); },

@@ -1,5 +1,5 @@
-// In: parameters and taps of the kernel predictor, scales, a mask, then symbols, raw bits and escapes. Out:
-// restoring them is safe, and the words restored survive another turn.
+// In: parameters and taps of the kernel predictor, scales, a mask, then symbols, raw bits and
+// escapes. Out: restoring them is safe, and the words restored survive another turn.
 
 #include "base/float_format.h"
 #include "fuzz_input.h"
@@ -16,7 +16,8 @@ KernelParameters draw_parameters(fuzz::FuzzInput& input, DType dtype) {
   const unsigned fraction = float_format(dtype).fraction_bits;
   p.kept = static_cast<unsigned>(input.between(kernel_fraction(dtype), fraction));
   p.counted = p.kept > kernel_fraction(dtype) && input.flag();
-  p.low_count = p.counted ? static_cast<unsigned>(input.between(0, p.kept - kernel_fraction(dtype))) : 0;
+  p.low_count =
+      p.counted ? static_cast<unsigned>(input.between(0, p.kept - kernel_fraction(dtype))) : 0;
   p.taps = input.between(2, 64);
   p.inner = input.between(1, 9);
   return p;
@@ -33,9 +34,12 @@ template <typename Word>
 bool restore(const KernelRun& run, const Chunk<Word>& chunk, std::vector<Word>& words) {
   const KernelParameters& p = *run.parameters;
   const bool low = !p.counted && p.kept > kernel_fraction(run.dtype);
-  const KernelInput<Word> in{chunk.symbols.data(), p.counted ? chunk.second.data() : nullptr, low ? chunk.low.data() : nullptr,
-                             chunk.escapes.data(), chunk.escape_count};
-  BitReader raw(chunk.raw);
+  const KernelInput<Word> in{chunk.symbols.data(), p.counted ? chunk.second.data() : nullptr,
+                             low ? chunk.low.data() : nullptr, chunk.escapes.data(),
+                             chunk.escape_count};
+  Bytes readable(chunk.raw.size() + kBitSlack, 0xA5);
+  std::copy(chunk.raw.begin(), chunk.raw.end(), readable.begin());
+  SlackBitReader raw(ByteSpan(readable).first(chunk.raw.size()));
   KernelScratch scratch;
   return restore_kernels(run, in, scratch, raw, words.data());
 }
@@ -73,12 +77,14 @@ void check(fuzz::FuzzInput& input, DType dtype) {
   Chunk<Word> chunk;
   chunk.symbols = input.bytes(n);
   chunk.symbols.resize(n);
-  for (auto& symbol : chunk.symbols) symbol = static_cast<std::uint8_t>(symbol % kernel_alphabet(taps.effort));
+  for (auto& symbol : chunk.symbols)
+    symbol = static_cast<std::uint8_t>(symbol % kernel_alphabet(taps.effort));
   chunk.second = input.bytes(n);
   chunk.second.resize(n);
   for (auto& v : chunk.second) v &= 15;
   for (std::size_t i = 0; i < n; ++i) {
-    chunk.low.push_back(static_cast<Word>(input.between(0, 65535) & ((1u << (p.kept - kernel_fraction(dtype))) - 1)));
+    chunk.low.push_back(static_cast<Word>(input.between(0, 65535) &
+                                          ((1u << (p.kept - kernel_fraction(dtype))) - 1)));
   }
   chunk.escape_count = static_cast<std::size_t>(input.between(0, n));
   chunk.escapes = input.bytes(chunk.escape_count * sizeof(Word));
@@ -100,8 +106,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   constexpr DType kDtypes[] = {DType::f32, DType::bf16, DType::f16};
   const DType dtype = kDtypes[input.between(0, 2)];
   try {
-    if (dtype == DType::f32) check<std::uint32_t>(input, dtype);
-    else check<std::uint16_t>(input, dtype);
+    if (dtype == DType::f32)
+      check<std::uint32_t>(input, dtype);
+    else
+      check<std::uint16_t>(input, dtype);
   } catch (const Error&) {
   }
   return 0;

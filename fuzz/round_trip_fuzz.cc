@@ -1,5 +1,5 @@
-// In: options, dtype and shape, then the bytes of a tensor, which are repeated with small changes until it is
-// full. Out: its frame keeps the bound, and decompress gives the same bits back.
+// In: options, dtype and shape, then the bytes of a tensor, which are repeated with small changes
+// until it is full. Out: its frame keeps the bound, and decompress gives the same bits back.
 
 #include "fuzz_input.h"
 #include "gradwire/frame.h"
@@ -28,7 +28,8 @@ std::vector<std::uint64_t> draw_shape(fuzz::FuzzInput& input) {
   std::vector<std::uint64_t> shape(input.between(0, 6));
   std::uint64_t n = 1;
   for (std::uint64_t& dim : shape) {
-    dim = input.between(0, std::min<std::uint64_t>(kMaxElements / std::max<std::uint64_t>(n, 1), 65535));
+    dim = input.between(
+        0, std::min<std::uint64_t>(kMaxElements / std::max<std::uint64_t>(n, 1), 65535));
     n *= dim;
   }
   return shape;
@@ -39,7 +40,8 @@ Bytes fill(const Bytes& pattern, std::size_t size, unsigned change) {
   Bytes data(size);
   for (std::size_t i = 0; i < size && !pattern.empty(); ++i) {
     const std::size_t turn = i / pattern.size();
-    data[i] = static_cast<std::uint8_t>(pattern[i % pattern.size()] + (i % 4 == 0 ? turn * change : 0));
+    data[i] =
+        static_cast<std::uint8_t>(pattern[i % pattern.size()] + (i % 4 == 0 ? turn * change : 0));
   }
   return data;
 }
@@ -63,6 +65,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   expect(back.dtype == dtype && back.shape == shape, "dtype and shape come back");
   expect(back.data == original, "the same bits come back");
   expect(tensor_info(copy).elements == n, "info counts the elements");
-  expect(decompress_range(copy, n / 2, n).size() == (n - n / 2) * element_size(dtype), "a range has its size");
+  expect(decompress_range(copy, n / 2, n).size() == (n - n / 2) * element_size(dtype),
+         "a range has its size");
   return 0;
 }

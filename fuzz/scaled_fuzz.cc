@@ -1,5 +1,5 @@
-// In: parameters of the scaled predictor, a grid, then symbols, records and escape records. Out: restoring them
-// is safe, and the words restored survive another turn.
+// In: parameters of the scaled predictor, a grid, then symbols, records and escape records. Out:
+// restoring them is safe, and the words restored survive another turn.
 
 #include "base/float_format.h"
 #include "fuzz_input.h"
@@ -38,7 +38,8 @@ Grid draw_grid(fuzz::FuzzInput& input, const ScaledParameters& p, std::uint64_t 
     grid.row_scales.resize(rows);
     grid.column_scales.resize(columns);
     for (auto& scale : grid.row_scales) scale = static_cast<std::int16_t>(input.between(0, 65535));
-    for (auto& scale : grid.column_scales) scale = static_cast<std::int16_t>(input.between(0, 65535));
+    for (auto& scale : grid.column_scales)
+      scale = static_cast<std::int16_t>(input.between(0, 65535));
   }
   if (p.sign_mode == SignMode::rank_one) {
     for (std::size_t r = 0; r < rows; ++r) grid.row_signs.push_back(input.flag());
@@ -58,7 +59,8 @@ void restore(fuzz::FuzzInput& input, FloatFormat format) {
   Bytes symbols = input.bytes(n);
   symbols.resize(n);
   for (std::uint8_t& symbol : symbols) symbol = static_cast<std::uint8_t>(symbol % p.alphabet());
-  const auto escapes = static_cast<std::size_t>(std::count(symbols.begin(), symbols.end(), static_cast<std::uint8_t>(p.escape_symbol())));
+  const auto escapes = static_cast<std::size_t>(
+      std::count(symbols.begin(), symbols.end(), static_cast<std::uint8_t>(p.escape_symbol())));
   Bytes escape_records = input.bytes(escapes * escape_bytes(format, p));
   escape_records.resize(escapes * escape_bytes(format, p));
   Bytes raw = input.rest();
@@ -66,7 +68,8 @@ void restore(fuzz::FuzzInput& input, FloatFormat format) {
   std::vector<Word> records(n);
   split::unpack_records(raw.data(), n, p.record_bits(), records.data());
   std::vector<Word> words(n);
-  if (!restore_scaled(run, symbols.data(), records.data(), escape_records.data(), words.data())) return;
+  if (!restore_scaled(run, symbols.data(), records.data(), escape_records.data(), words.data()))
+    return;
 
   Bytes symbols_again(n);
   std::vector<Word> records_again(n);
@@ -74,7 +77,8 @@ void restore(fuzz::FuzzInput& input, FloatFormat format) {
   apply_scaled(run, words.data(), false, symbols_again.data(), records_again.data(), escapes_again);
   const Bytes exact(escapes_again.begin(), escapes_again.end());
   std::vector<Word> back(n);
-  expect(restore_scaled(run, symbols_again.data(), records_again.data(), exact.data(), back.data()), "an encoder's escapes are sound");
+  expect(restore_scaled(run, symbols_again.data(), records_again.data(), exact.data(), back.data()),
+         "an encoder's escapes are sound");
   expect(back == words, "words come back");
 }
 

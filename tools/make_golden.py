@@ -262,7 +262,9 @@ def single_frames() -> Iterator[Golden]:
 # Archives
 
 
-def safetensors_file(tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> bytes:
+def safetensors_file(
+    tensors: dict[str, np.ndarray], metadata: dict[str, str], separators: tuple[str, str]
+) -> bytes:
     names = {"float32": "F32", "bfloat16": "BF16", "int64": "I64"}
     header: dict[str, Any] = {"__metadata__": metadata}
     offset = 0
@@ -274,7 +276,7 @@ def safetensors_file(tensors: dict[str, np.ndarray], metadata: dict[str, str]) -
             "data_offsets": [offset, end],
         }
         offset = end
-    text = json.dumps(header).encode()
+    text = json.dumps(header, separators=separators, ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
     return struct.pack("<Q", len(text)) + text + b"".join(a.tobytes() for a in tensors.values())
 
@@ -307,8 +309,9 @@ def archives() -> Iterator[tuple[str, bytes]]:
     yield "archive-none-empty", gradwire.compress_batch({})
     many = {f"blocks.{i}.norm": gradient(1, 8, i)[0].astype(BF16) for i in range(40)}
     yield "archive-none-many", gradwire.compress_batch(many)
-    octets = safetensors_file(tensors, {"format": "pt"})
-    yield "archive-safetensors", compressed_file("model.safetensors", octets)
+    for name, separators in (("", (",", ":")), ("-with-spaces", (", ", ": "))):
+        octets = safetensors_file(tensors, {"format": "pt"}, separators)
+        yield f"archive-safetensors{name}", compressed_file("model.safetensors", octets)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "array.npy"
         np.save(path, gradient(10, 10, 22).astype(np.float32))

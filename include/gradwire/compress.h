@@ -36,7 +36,8 @@ std::size_t compress_bound(DType dtype, std::uint64_t n);
 /// Peak memory: the frame + about 4 MiB a thread. Thread-safe.
 std::vector<std::uint8_t> compress(const TensorView& tensor, const CompressOptions& options = {});
 
-/// Restore the tensor of one frame, every bit of it. Throws Error(truncated | corrupt | unsupported | limit).
+/// Restore the tensor of one frame, every bit of it. Throws Error(truncated | corrupt | unsupported
+/// | limit).
 Tensor decompress(std::span<const std::uint8_t> frame, const DecompressOptions& options = {});
 
 /// The same into memory of the caller, which must have exactly the tensor's size.
@@ -53,8 +54,8 @@ class Compressor {
   Compressor& operator=(Compressor&&) noexcept;
   /// Replaces the content of `frame`.
   void compress(const TensorView& tensor, std::vector<std::uint8_t>& frame);
-  /// Streaming: begin, feed the data in pieces of any size, finish. The frame depends on statistics of
-  /// the whole tensor, so it comes at the end and the pieces are kept until then.
+  /// Streaming: begin, feed the data in pieces of any size, finish. The frame depends on statistics
+  /// of the whole tensor, so it comes at the end and the pieces are kept until then.
   void begin(DType dtype, std::span<const std::uint64_t> shape);
   void feed(std::span<const std::uint8_t> data);
   void finish(std::vector<std::uint8_t>& frame);
@@ -74,8 +75,8 @@ class Decompressor {
   void decompress(std::span<const std::uint8_t> frame, Tensor& tensor);
   /// The same into memory of the caller, which must have exactly the tensor's size.
   void decompress_into(std::span<const std::uint8_t> frame, std::span<std::uint8_t> out);
-  /// Streaming: feed a frame in pieces of any size; what has been restored so far is appended to `out`.
-  /// Returns true once the frame is complete (bytes behind it are an error).
+  /// Streaming: feed a frame in pieces of any size; what has been restored so far is appended to
+  /// `out`. Returns true once the frame is complete (bytes behind it are an error).
   bool feed(std::span<const std::uint8_t> bytes, std::vector<std::uint8_t>& out);
   /// Dtype and shape of the frame being fed (no data); nullopt until its header has come in.
   std::optional<Tensor> header() const;

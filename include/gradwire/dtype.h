@@ -32,8 +32,8 @@ std::size_t element_size(DType dtype) noexcept;
 /// Name in gradwire's spelling ("bf16", "f8_e4m3", "bool").
 std::string_view dtype_name(DType dtype) noexcept;
 
-/// Reads gradwire's, safetensors' and NumPy's spellings ("bf16", "BF16", "bfloat16", "float32", "<f4").
-/// Throws Error(invalid_argument) naming the word and the ones known.
+/// Reads gradwire's, safetensors' and NumPy's spellings ("bf16", "BF16", "bfloat16", "float32",
+/// "<f4"). Throws Error(invalid_argument) naming the word and the ones known.
 DType parse_dtype(std::string_view name);
 
 /// True for f32, bf16, f16 and f64, which go through the float pipeline.

@@ -34,15 +34,16 @@ struct TensorInfo {
 /// Reads headers only. Throws as decompress does.
 TensorInfo tensor_info(std::span<const std::uint8_t> frame);
 
-/// Size of the frame that starts here, from its first bytes; nullopt when more bytes are needed to tell.
-/// Throws Error(corrupt) when this is no frame.
+/// Size of the frame that starts here, from its first bytes; nullopt when more bytes are needed to
+/// tell. Throws Error(corrupt) when this is no frame.
 std::optional<std::uint64_t> frame_size(std::span<const std::uint8_t> start);
 
 /// True if the frame is an archive (many tensors), false for a single tensor.
 bool is_archive(std::span<const std::uint8_t> frame);
 
 /// Restore elements first .. last-1 (row-major order) only; decodes the chunks that hold them.
-std::vector<std::uint8_t> decompress_range(std::span<const std::uint8_t> frame, std::uint64_t first, std::uint64_t last,
+std::vector<std::uint8_t> decompress_range(std::span<const std::uint8_t> frame, std::uint64_t first,
+                                           std::uint64_t last,
                                            const DecompressOptions& options = {});
 
 /// Order-0 bound: entropy of the exponents + signs and fractions, as a share of the size (for float
@@ -73,17 +74,20 @@ class ArchiveWriter {
   std::unique_ptr<State> state_;
 };
 
-/// Reads an archive that stays in the caller's memory (a mapped file will do). Thread-safe for reading.
+/// Reads an archive that stays in the caller's memory (a mapped file will do). Thread-safe for
+/// reading.
 class ArchiveReader {
  public:
-  explicit ArchiveReader(std::span<const std::uint8_t> frame, const DecompressOptions& options = {});
+  explicit ArchiveReader(std::span<const std::uint8_t> frame,
+                         const DecompressOptions& options = {});
   ~ArchiveReader();
   SourceKind source_kind() const;
   const std::vector<std::uint8_t>& source_header() const;
-  std::size_t size() const;                           ///< number of tensors
-  const std::string& name(std::size_t index) const;   ///< in the order of their data
-  std::size_t find(std::string_view name) const;      ///< Error(invalid_argument) with near names when absent
-  TensorInfo info(std::size_t index) const;           ///< headers only
+  std::size_t size() const;                          ///< number of tensors
+  const std::string& name(std::size_t index) const;  ///< in the order of their data
+  std::size_t find(
+      std::string_view name) const;  ///< Error(invalid_argument) with near names when absent
+  TensorInfo info(std::size_t index) const;  ///< headers only
   Tensor tensor(std::size_t index) const;
   void tensor_into(std::size_t index, std::span<std::uint8_t> out) const;
   std::vector<std::uint8_t> range(std::size_t index, std::uint64_t first, std::uint64_t last) const;

@@ -18,7 +18,8 @@ class TableTrainer {
   ~TableTrainer();
   /// Adds a tensor whole and in pieces of 0.5 KiB to 64 KiB, so that small tensors are represented.
   void add(const TensorView& tensor);
-  /// The text of static_family.inc: up to `tables` tables an alphabet, with `provenance` as a comment.
+  /// The text of static_family.inc: up to `tables` tables an alphabet, with `provenance` as a
+  /// comment.
   std::string family(unsigned tables, const std::string& provenance) const;
 
  private:

@@ -1,5 +1,7 @@
 // ArchiveWriter and ArchiveReader of gradwire/frame.h.
 
+#include "frame/archive.h"
+
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
@@ -8,7 +10,6 @@
 #include "api/near_names.h"
 #include "api/source_header.h"
 #include "base/fail.h"
-#include "frame/archive.h"
 #include "gradwire/frame.h"
 #include "lossless/tensor_encoder.h"
 #include "stages/entropy/integer_array.h"
@@ -17,7 +18,8 @@ namespace gradwire {
 namespace {
 
 /// The `source` section; empty for kind none.
-Bytes write_source(SourceKind kind, const Bytes& header, const std::vector<api::SourceTensor>& tensors) {
+Bytes write_source(SourceKind kind, const Bytes& header,
+                   const std::vector<api::SourceTensor>& tensors) {
   Bytes section;
   if (kind == SourceKind::none) return section;
   std::optional<api::DerivedHeader> derived;
@@ -52,7 +54,8 @@ ArchiveWriter::~ArchiveWriter() = default;
 
 void ArchiveWriter::set_source(SourceKind kind, std::span<const std::uint8_t> header) {
   if (header.size() >= frame::kMaxSourceBytes) {
-    fail(ErrorKind::invalid_argument, "source: {} bytes of header, at most {} allowed", header.size(), frame::kMaxSourceBytes - 1);
+    fail(ErrorKind::invalid_argument, "source: {} bytes of header, at most {} allowed",
+         header.size(), frame::kMaxSourceBytes - 1);
   }
   state_->kind = kind;
   state_->header.assign(header.begin(), header.end());
@@ -60,7 +63,8 @@ void ArchiveWriter::set_source(SourceKind kind, std::span<const std::uint8_t> he
 
 void ArchiveWriter::add(std::string_view name, const TensorView& tensor) {
   if (name.size() > frame::kMaxName) {
-    fail(ErrorKind::invalid_argument, "name: {} bytes long, at most {} allowed", name.size(), frame::kMaxName);
+    fail(ErrorKind::invalid_argument, "name: {} bytes long, at most {} allowed", name.size(),
+         frame::kMaxName);
   }
   if (!frame::is_utf8(name)) fail(ErrorKind::invalid_argument, "name '{}' is not UTF-8", name);
   api::check_tensor(tensor);
@@ -70,8 +74,10 @@ void ArchiveWriter::add(std::string_view name, const TensorView& tensor) {
   const std::size_t start = state_->tensors.size();
   lossless::encode_tensor(tensor, state_->options, true, state_->memory, state_->tensors);
   state_->entries.push_back({std::string(name), 0, state_->tensors.size() - start});
-  state_->sources.push_back(
-      {std::string(name), tensor.dtype, {tensor.shape.begin(), tensor.shape.end()}, tensor.data.size()});
+  state_->sources.push_back({std::string(name),
+                             tensor.dtype,
+                             {tensor.shape.begin(), tensor.shape.end()},
+                             tensor.data.size()});
 }
 
 std::uint64_t ArchiveWriter::size() const { return state_->tensors.size(); }
@@ -83,8 +89,8 @@ std::vector<std::uint8_t> ArchiveWriter::finish() {
   out.varint(state_->entries.size());
   out.varint(names.size());
   entropy::write_bytes(names, out);
-  return frame::write_archive(write_source(state_->kind, state_->header, state_->sources), std::move(state_->tensors), directory,
-                              state_->options.checksum);
+  return frame::write_archive(write_source(state_->kind, state_->header, state_->sources),
+                              std::move(state_->tensors), directory, state_->options.checksum);
 }
 
 struct ArchiveReader::State {
@@ -114,14 +120,17 @@ struct ArchiveReader::State {
 
   const frame::ArchiveEntry& entry(std::size_t index) const {
     const std::size_t count = archive.entries.size();
-    if (index >= count) fail(ErrorKind::invalid_argument, "index {} given, the archive has {} tensors", index, count);
+    if (index >= count)
+      fail(ErrorKind::invalid_argument, "index {} given, the archive has {} tensors", index, count);
     return archive.entries[index];
   }
 
   frame::TensorBody body(std::size_t index, std::uint64_t limit) const {
     const frame::ArchiveEntry& entry = this->entry(index);
-    const ByteSpan part = bytes.subspan(static_cast<std::size_t>(entry.offset), static_cast<std::size_t>(entry.length));
-    return frame::read_tensor_body(part, 0, static_cast<std::size_t>(entry.offset), archive.checksums, limit);
+    const ByteSpan part = bytes.subspan(static_cast<std::size_t>(entry.offset),
+                                        static_cast<std::size_t>(entry.length));
+    return frame::read_tensor_body(part, 0, static_cast<std::size_t>(entry.offset),
+                                   archive.checksums, limit);
   }
 };
 
@@ -134,37 +143,45 @@ ArchiveReader::ArchiveReader(std::span<const std::uint8_t> frame, const Decompre
   state_->archive = frame::read_archive(frame, options.verify);
   frame::Archive& archive = state_->archive;
   if (std::max(archive.source_bytes, archive.directory_bytes) > state_->budget) {
-    fail(ErrorKind::limit, "source and directory: {} and {} bytes are more than the output limit of {}", archive.source_bytes,
-         archive.directory_bytes, state_->budget);
+    fail(ErrorKind::limit,
+         "source and directory: {} and {} bytes are more than the output limit of {}",
+         archive.source_bytes, archive.directory_bytes, state_->budget);
   }
   Bytes directory(static_cast<std::size_t>(archive.directory_bytes));
   ByteReader in = archive.directory_coded.reader();
   entropy::read_bytes(in, directory, "directory");
   in.expect_end("directory");
   frame::read_directory(directory, archive);
-  for (std::size_t k = 0; k < archive.entries.size(); ++k) state_->by_name.emplace(archive.entries[k].name, k);
+  for (std::size_t k = 0; k < archive.entries.size(); ++k)
+    state_->by_name.emplace(archive.entries[k].name, k);
   state_->read_source();
 }
 ArchiveReader::~ArchiveReader() = default;
 
-SourceKind ArchiveReader::source_kind() const { return static_cast<SourceKind>(state_->archive.source); }
+SourceKind ArchiveReader::source_kind() const {
+  return static_cast<SourceKind>(state_->archive.source);
+}
 const std::vector<std::uint8_t>& ArchiveReader::source_header() const { return state_->source; }
 std::size_t ArchiveReader::size() const { return state_->archive.entries.size(); }
 
-const std::string& ArchiveReader::name(std::size_t index) const { return state_->entry(index).name; }
+const std::string& ArchiveReader::name(std::size_t index) const {
+  return state_->entry(index).name;
+}
 
 std::size_t ArchiveReader::find(std::string_view name) const {
   const auto found = state_->by_name.find(name);
   if (found != state_->by_name.end()) return found->second;
   std::vector<std::string_view> known;
   for (const frame::ArchiveEntry& entry : state_->archive.entries) known.push_back(entry.name);
-  fail(ErrorKind::invalid_argument, "tensor '{}' is not in this archive of {}{}", name, known.size(), near_names(name, known));
+  fail(ErrorKind::invalid_argument, "tensor '{}' is not in this archive of {}{}", name,
+       known.size(), near_names(name, known));
 }
 
 TensorInfo ArchiveReader::info(std::size_t index) const {
   const frame::TensorBody body = state_->body(index, UINT64_MAX);
   api::check_view(body, state_->budget);
-  TensorInfo info = api::describe(lossless::TensorDecoder(body, false), state_->archive.entries[index].length);
+  TensorInfo info =
+      api::describe(lossless::TensorDecoder(body, false), state_->archive.entries[index].length);
   info.name = name(index);
   return info;
 }
@@ -182,16 +199,19 @@ Tensor ArchiveReader::tensor(std::size_t index) const {
 }
 
 void ArchiveReader::tensor_into(std::size_t index, std::span<std::uint8_t> out) const {
-  const frame::TensorBody body = state_->body(index, std::max<std::uint64_t>(out.size(), state_->budget));
+  const frame::TensorBody body =
+      state_->body(index, std::max<std::uint64_t>(out.size(), state_->budget));
   const lossless::TensorDecoder decoder(body, state_->options.verify);
   const api::ScratchLoan scratch(state_->scratch);
   api::decode_all(decoder, out, state_->options.threads, *scratch);
 }
 
-std::vector<std::uint8_t> ArchiveReader::range(std::size_t index, std::uint64_t first, std::uint64_t last) const {
+std::vector<std::uint8_t> ArchiveReader::range(std::size_t index, std::uint64_t first,
+                                               std::uint64_t last) const {
   const frame::TensorBody body = state_->body(index, UINT64_MAX);
   api::check_view(body, state_->budget);
-  return api::decode_range(lossless::TensorDecoder(body, state_->options.verify), first, last, state_->budget);
+  return api::decode_range(lossless::TensorDecoder(body, state_->options.verify), first, last,
+                           state_->budget);
 }
 
 }  // namespace gradwire

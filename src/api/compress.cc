@@ -11,7 +11,9 @@
 
 namespace gradwire {
 
-std::size_t compress_bound(DType dtype, std::uint64_t n) { return lossless::encoded_bound(dtype, n); }
+std::size_t compress_bound(DType dtype, std::uint64_t n) {
+  return lossless::encoded_bound(dtype, n);
+}
 
 struct Compressor::State {
   CompressOptions options;
@@ -77,7 +79,8 @@ Decompressor::Decompressor(Decompressor&&) noexcept = default;
 Decompressor& Decompressor::operator=(Decompressor&&) noexcept = default;
 
 void Decompressor::decompress(std::span<const std::uint8_t> frame, Tensor& tensor) {
-  const frame::TensorBody body = api::open_frame(frame, api::output_budget(state_->options, frame.size()));
+  const frame::TensorBody body =
+      api::open_frame(frame, api::output_budget(state_->options, frame.size()));
   const lossless::TensorDecoder decoder(body, state_->options.verify);
   tensor.dtype = body.header.dtype;
   tensor.shape = body.header.dims;
@@ -85,8 +88,10 @@ void Decompressor::decompress(std::span<const std::uint8_t> frame, Tensor& tenso
   api::decode_all(decoder, tensor.data, state_->options.threads, state_->scratch);
 }
 
-void Decompressor::decompress_into(std::span<const std::uint8_t> frame, std::span<std::uint8_t> out) {
-  const std::uint64_t budget = std::max<std::uint64_t>(out.size(), api::output_budget(state_->options, frame.size()));
+void Decompressor::decompress_into(std::span<const std::uint8_t> frame,
+                                   std::span<std::uint8_t> out) {
+  const std::uint64_t budget =
+      std::max<std::uint64_t>(out.size(), api::output_budget(state_->options, frame.size()));
   const frame::TensorBody body = api::open_frame(frame, budget);
   const lossless::TensorDecoder decoder(body, state_->options.verify);
   api::decode_all(decoder, out, state_->options.threads, state_->scratch);
@@ -119,9 +124,11 @@ Tensor decompress(std::span<const std::uint8_t> frame, const DecompressOptions& 
   return tensor;
 }
 
-void decompress_into(std::span<const std::uint8_t> frame, std::span<std::uint8_t> out, const DecompressOptions& options) {
+void decompress_into(std::span<const std::uint8_t> frame, std::span<std::uint8_t> out,
+                     const DecompressOptions& options) {
   api::check_options(options);
-  const frame::TensorBody body = api::open_frame(frame, std::max<std::uint64_t>(out.size(), api::output_budget(options, frame.size())));
+  const frame::TensorBody body = api::open_frame(
+      frame, std::max<std::uint64_t>(out.size(), api::output_budget(options, frame.size())));
   const lossless::TensorDecoder decoder(body, options.verify);
   std::vector<lossless::Scratch> scratch;
   api::decode_all(decoder, out, options.threads, scratch);

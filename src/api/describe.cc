@@ -31,9 +31,12 @@ std::string describe_tables(const std::vector<entropy::Table>& tables) {
 std::string describe_prediction(const lossless::TensorDecoder& decoder) {
   const frame::TensorHeader& header = decoder.body().header;
   if (header.pipeline == Pipeline::planes) return "none";
-  if (header.pipeline == Pipeline::kernels) return fmt::format("taps(a={})", static_cast<int>(decoder.taps().effort) - 1);
+  if (header.pipeline == Pipeline::kernels)
+    return fmt::format("taps(a={})", static_cast<int>(decoder.taps().effort) - 1);
   const ScaledParameters& p = header.scaled;
-  std::string text = p.has_scales ? fmt::format("rows+columns/{}", p.halved ? 2u << p.step_log2 : 1u << p.step_log2) : "constant";
+  std::string text = p.has_scales ? fmt::format("rows+columns/{}",
+                                                p.halved ? 2u << p.step_log2 : 1u << p.step_log2)
+                                  : "constant";
   if (p.sign_mode == SignMode::tap) text += "+tap";
   return text;
 }
@@ -47,13 +50,17 @@ std::string describe_signs(const frame::TensorHeader& header) {
 
 std::string describe_zeros(const lossless::TensorDecoder& decoder) {
   std::string text;
-  const auto add = [&](const char* word) { text += text.empty() ? word : fmt::format("+{}", word); };
+  const auto add = [&](const char* word) {
+    text += text.empty() ? word : fmt::format("+{}", word);
+  };
   if (!decoder.grid().row_dead.empty()) add("rows");
   if (!decoder.grid().column_dead.empty()) add("columns");
-  if (decoder.body().header.pipeline == Pipeline::scaled && decoder.body().header.scaled.has_zero) add("in-band");
+  if (decoder.body().header.pipeline == Pipeline::scaled && decoder.body().header.scaled.has_zero)
+    add("in-band");
   const auto& index = decoder.body().index;
-  const bool mapped = std::any_of(index.begin(), index.end(),
-                                  [](const frame::ChunkEntry& entry) { return entry.kind == frame::ChunkKind::mapped; });
+  const bool mapped = std::any_of(index.begin(), index.end(), [](const frame::ChunkEntry& entry) {
+    return entry.kind == frame::ChunkKind::mapped;
+  });
   if (mapped) add("map");
   return text.empty() ? "none" : text;
 }
@@ -63,7 +70,8 @@ std::string describe_fractions(const frame::TensorHeader& header) {
   const bool kernels = header.pipeline == Pipeline::kernels;
   const unsigned kept = kernels ? header.kernels.kept : header.scaled.kept;
   const bool counted = kernels ? header.kernels.counted : header.scaled.counted;
-  return fmt::format("{} of {} bits{}", kept, float_format(header.dtype).fraction_bits, counted ? ", counted" : "");
+  return fmt::format("{} of {} bits{}", kept, float_format(header.dtype).fraction_bits,
+                     counted ? ", counted" : "");
 }
 
 }  // namespace

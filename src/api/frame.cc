@@ -74,10 +74,12 @@ std::optional<std::uint64_t> frame_size(std::span<const std::uint8_t> start) {
   return prelude->header_bytes + prelude->body_bytes;
 }
 
-bool is_archive(std::span<const std::uint8_t> frame) { return frame::read_prelude(frame).archive(); }
+bool is_archive(std::span<const std::uint8_t> frame) {
+  return frame::read_prelude(frame).archive();
+}
 
-std::vector<std::uint8_t> decompress_range(std::span<const std::uint8_t> frame, std::uint64_t first, std::uint64_t last,
-                                           const DecompressOptions& options) {
+std::vector<std::uint8_t> decompress_range(std::span<const std::uint8_t> frame, std::uint64_t first,
+                                           std::uint64_t last, const DecompressOptions& options) {
   api::check_options(options);
   const frame::TensorBody body = api::open_frame(frame, UINT64_MAX);
   const std::uint64_t budget = api::output_budget(options, frame.size());
@@ -96,7 +98,8 @@ double zero_share(const TensorView& tensor) {
   const std::size_t width = element_size(tensor.dtype);
   const std::size_t n = tensor.data.size() / width;
   std::size_t zeros = 0;
-  for (std::size_t i = 0; i < n; ++i) zeros += element_bits(tensor.data.data() + i * width, width) == 0;
+  for (std::size_t i = 0; i < n; ++i)
+    zeros += element_bits(tensor.data.data() + i * width, width) == 0;
   return n == 0 ? 0 : static_cast<double>(zeros) / static_cast<double>(n);
 }
 

@@ -10,11 +10,13 @@
 namespace gradwire::api {
 namespace {
 
-constexpr std::uint64_t kLineBytes = 8;      ///< that the side information of a row or column takes in memory
-constexpr std::uint64_t kFewLines = 65536;   ///< allowed whatever the budget
+constexpr std::uint64_t kLineBytes =
+    8;  ///< that the side information of a row or column takes in memory
+constexpr std::uint64_t kFewLines = 65536;  ///< allowed whatever the budget
 
 void check_threads(int threads) {
-  if (threads < 1 || threads > 1024) fail(ErrorKind::invalid_argument, "threads: {} given, 1 to 1024 allowed", threads);
+  if (threads < 1 || threads > 1024)
+    fail(ErrorKind::invalid_argument, "threads: {} given, 1 to 1024 allowed", threads);
 }
 
 std::string dims_text(std::span<const std::uint64_t> dims) {
@@ -31,7 +33,8 @@ std::uint64_t output_budget(const DecompressOptions& options, std::size_t size) 
 frame::TensorBody open_frame(ByteSpan bytes, std::uint64_t budget) {
   const frame::Prelude prelude = frame::read_prelude(bytes);
   if (prelude.archive()) {
-    fail(ErrorKind::invalid_argument, "flags at byte 6: this frame is an archive of many tensors; open it as one");
+    fail(ErrorKind::invalid_argument,
+         "flags at byte 6: this frame is an archive of many tensors; open it as one");
   }
   return frame::read_tensor_body(bytes, prelude.header_bytes, 0, prelude.checksums(), budget);
 }
@@ -40,24 +43,29 @@ void decode_all(const lossless::TensorDecoder& decoder, std::span<std::uint8_t> 
                 std::vector<lossless::Scratch>& scratch) {
   const frame::TensorHeader& header = decoder.body().header;
   if (out.size() != header.bytes()) {
-    fail(ErrorKind::invalid_argument, "decompress: the output has {} bytes, the tensor {}", out.size(), header.bytes());
+    fail(ErrorKind::invalid_argument, "decompress: the output has {} bytes, the tensor {}",
+         out.size(), header.bytes());
   }
   const auto workers = static_cast<std::size_t>(std::max(threads, 1));
   if (scratch.size() < workers) scratch.resize(workers);
   const std::size_t width = header.element_bytes();
   parallel_for(decoder.body().index.size(), threads, [&](std::size_t c, std::size_t worker) {
-    decoder.decode_chunk(c, out.subspan(c * header.chunk_elements * width, header.chunk_size(c) * width), scratch[worker]);
+    decoder.decode_chunk(
+        c, out.subspan(c * header.chunk_elements * width, header.chunk_size(c) * width),
+        scratch[worker]);
   });
 }
 
 void check_view(const frame::TensorBody& body, std::uint64_t budget) {
   const frame::TensorHeader& header = body.header;
-  const bool lines_needed = body[frame::Section::dead].present || body[frame::Section::scales].present ||
+  const bool lines_needed = body[frame::Section::dead].present ||
+                            body[frame::Section::scales].present ||
                             body[frame::Section::signs].present;
   if (header.elements == 0 || header.pipeline != frame::Pipeline::scaled || !lines_needed) return;
   const std::uint64_t lines = header.rows() + header.scaled.columns;
   if (lines > budget / kLineBytes + kFewLines) {
-    fail(ErrorKind::limit, "columns: a view of {} x {} needs more memory than the limit of {} bytes", header.rows(),
+    fail(ErrorKind::limit,
+         "columns: a view of {} x {} needs more memory than the limit of {} bytes", header.rows(),
          header.scaled.columns, budget);
   }
 }
@@ -75,15 +83,18 @@ void ScratchPool::give(Item item) {
   free_.push_back(std::move(item));
 }
 
-std::vector<std::uint8_t> decode_range(const lossless::TensorDecoder& decoder, std::uint64_t first, std::uint64_t last,
-                                       std::uint64_t budget) {
+std::vector<std::uint8_t> decode_range(const lossless::TensorDecoder& decoder, std::uint64_t first,
+                                       std::uint64_t last, std::uint64_t budget) {
   const frame::TensorHeader& header = decoder.body().header;
   if (first > last || last > header.elements) {
-    fail(ErrorKind::invalid_argument, "range {}:{} is not within the tensor's {} elements", first, last, header.elements);
+    fail(ErrorKind::invalid_argument, "range {}:{} is not within the tensor's {} elements", first,
+         last, header.elements);
   }
   const std::size_t width = header.element_bytes();
   if (last - first > budget / width) {
-    fail(ErrorKind::limit, "range {}:{} has more bytes than the limit of {}; raise max_output to allow it", first, last, budget);
+    fail(ErrorKind::limit,
+         "range {}:{} has more bytes than the limit of {}; raise max_output to allow it", first,
+         last, budget);
   }
   std::vector<std::uint8_t> out(static_cast<std::size_t>(last - first) * width);
   std::vector<std::uint8_t> chunk;
@@ -95,8 +106,8 @@ std::vector<std::uint8_t> decode_range(const lossless::TensorDecoder& decoder, s
     const auto n = static_cast<std::size_t>(std::min(end, last) - at);
     chunk.resize(static_cast<std::size_t>(end - begin) * width);
     decoder.decode_chunk(c, chunk, scratch);
-    std::memcpy(out.data() + static_cast<std::size_t>(at - first) * width, chunk.data() + static_cast<std::size_t>(at - begin) * width,
-                n * width);
+    std::memcpy(out.data() + static_cast<std::size_t>(at - first) * width,
+                chunk.data() + static_cast<std::size_t>(at - begin) * width, n * width);
     at += n;
   }
   return out;
@@ -106,20 +117,23 @@ void check_tensor(const TensorView& tensor) {
   const auto id = static_cast<unsigned>(tensor.dtype);
   if (id < 1 || id > 15) fail(ErrorKind::invalid_argument, "dtype: id {} is not known", id);
   if (tensor.shape.size() > frame::kMaxDimensions) {
-    fail(ErrorKind::invalid_argument, "shape: {} dimensions, at most {} allowed", tensor.shape.size(), frame::kMaxDimensions);
+    fail(ErrorKind::invalid_argument, "shape: {} dimensions, at most {} allowed",
+         tensor.shape.size(), frame::kMaxDimensions);
   }
   std::uint64_t elements = 1;
   const std::uint64_t most = (std::uint64_t{1} << 62) / element_size(tensor.dtype);
   bool empty = false;
   for (const std::uint64_t dim : tensor.shape) {
     empty |= dim == 0;
-    if (dim > most / elements) fail(ErrorKind::invalid_argument, "shape: {} is too large", dims_text(tensor.shape));
+    if (dim > most / elements)
+      fail(ErrorKind::invalid_argument, "shape: {} is too large", dims_text(tensor.shape));
     elements *= std::max<std::uint64_t>(dim, 1);
   }
   if (empty) elements = 0;
   if (elements * element_size(tensor.dtype) != tensor.data.size()) {
-    fail(ErrorKind::invalid_argument, "data: {} bytes given, shape {} of {} needs {}", tensor.data.size(),
-         dims_text(tensor.shape), dtype_name(tensor.dtype), elements * element_size(tensor.dtype));
+    fail(ErrorKind::invalid_argument, "data: {} bytes given, shape {} of {} needs {}",
+         tensor.data.size(), dims_text(tensor.shape), dtype_name(tensor.dtype),
+         elements * element_size(tensor.dtype));
   }
 }
 

@@ -1,5 +1,7 @@
 // What the public calls share: opening a frame or a body, decoding it whole or in part.
-// In: frames of callers. Out: decoders and bytes. Assumes: nothing of the bytes.
+// In: frames of callers.
+// Out: decoders and bytes.
+// Assumes: nothing of the bytes.
 #pragma once
 
 #include <memory>
@@ -22,7 +24,8 @@ frame::TensorBody open_frame(ByteSpan bytes, std::uint64_t budget);
 void decode_all(const lossless::TensorDecoder& decoder, std::span<std::uint8_t> out, int threads,
                 std::vector<lossless::Scratch>& scratch);
 
-/// Holds the lines of a tensor's view against the budget, for calls that do not hold its elements against it
+/// Holds the lines of a tensor's view against the budget, for calls that do not hold its elements
+/// against it
 /// (`limit`); to be called before a TensorDecoder is made.
 void check_view(const frame::TensorBody& body, std::uint64_t budget);
 
@@ -53,8 +56,8 @@ class ScratchLoan {
 };
 
 /// Decodes elements first .. last - 1, which must be within the budget.
-std::vector<std::uint8_t> decode_range(const lossless::TensorDecoder& decoder, std::uint64_t first, std::uint64_t last,
-                                       std::uint64_t budget);
+std::vector<std::uint8_t> decode_range(const lossless::TensorDecoder& decoder, std::uint64_t first,
+                                       std::uint64_t last, std::uint64_t budget);
 
 TensorInfo describe(const lossless::TensorDecoder& decoder, std::uint64_t compressed_bytes);
 

@@ -8,7 +8,8 @@ namespace gradwire {
 namespace {
 
 constexpr std::array<MethodParameter, 7> kLossless{{
-    {"level", "1 to 3", "2", "1 exponents as they are, 2 scales and signs predicted, 3 values predicted"},
+    {"level", "1 to 3", "2",
+     "1 exponents as they are, 2 scales and signs predicted, 3 values predicted"},
     {"coder", "auto, huffman, ans, stored", "auto", "entropy coder of symbols"},
     {"tables", "hybrid, dynamic, static, gennorm", "hybrid", "where code tables come from"},
     {"zeros", "auto, none, in-band, runs, bitmap", "auto", "how zeros are located"},
@@ -18,7 +19,8 @@ constexpr std::array<MethodParameter, 7> kLossless{{
 }};
 
 constexpr std::array<Method, 2> kMethods{{
-    {"lossless", "exact", "every bit comes back", "docs/format.md; docs/methods.md names the papers", kLossless},
+    {"lossless", "exact", "every bit comes back",
+     "docs/format.md; docs/methods.md names the papers", kLossless},
     {"none", "exact", "stored as it is, framed and checked", "docs/format.md 2.2", {}},
 }};
 

@@ -9,7 +9,8 @@ namespace gradwire {
 namespace {
 
 template <typename T, std::size_t N>
-T parse(const char* what, std::string_view name, const std::array<std::pair<std::string_view, T>, N>& known) {
+T parse(const char* what, std::string_view name,
+        const std::array<std::pair<std::string_view, T>, N>& known) {
   std::string names;
   for (const auto& [word, value] : known) {
     if (word == name) return value;
@@ -23,16 +24,18 @@ T parse(const char* what, std::string_view name, const std::array<std::pair<std:
 
 Coder parse_coder(std::string_view name) {
   using Pair = std::pair<std::string_view, Coder>;
-  return parse<Coder>("coder", name,
-                      std::array<Pair, 4>{Pair{"auto", Coder::automatic}, Pair{"huffman", Coder::huffman},
-                                          Pair{"ans", Coder::ans}, Pair{"stored", Coder::stored}});
+  return parse<Coder>(
+      "coder", name,
+      std::array<Pair, 4>{Pair{"auto", Coder::automatic}, Pair{"huffman", Coder::huffman},
+                          Pair{"ans", Coder::ans}, Pair{"stored", Coder::stored}});
 }
 
 Tables parse_tables(std::string_view name) {
   using Pair = std::pair<std::string_view, Tables>;
-  return parse<Tables>("tables", name,
-                       std::array<Pair, 4>{Pair{"hybrid", Tables::hybrid}, Pair{"dynamic", Tables::dynamic},
-                                           Pair{"static", Tables::fixed}, Pair{"gennorm", Tables::gennorm}});
+  return parse<Tables>(
+      "tables", name,
+      std::array<Pair, 4>{Pair{"hybrid", Tables::hybrid}, Pair{"dynamic", Tables::dynamic},
+                          Pair{"static", Tables::fixed}, Pair{"gennorm", Tables::gennorm}});
 }
 
 }  // namespace gradwire

@@ -12,8 +12,9 @@ constexpr std::uint64_t kMaxSpaces = 65535;
 
 std::string upper_name(DType dtype) {
   std::string name(dtype_name(dtype));
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
+  std::transform(name.begin(), name.end(), name.begin(), [](char c) {
+    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  });
   return name;
 }
 
@@ -21,12 +22,14 @@ std::string upper_name(DType dtype) {
 std::string render_entry(const SourceTensor& tensor, std::uint64_t& offset) {
   const std::uint64_t begin = offset;
   offset += tensor.bytes;
-  return fmt::format("\"{}\":{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", tensor.name, upper_name(tensor.dtype),
-                     fmt::join(tensor.shape, ","), begin, offset);
+  return fmt::format("\"{}\":{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
+                     tensor.name, upper_name(tensor.dtype), fmt::join(tensor.shape, ","), begin,
+                     offset);
 }
 
 void check_budget(std::uint64_t size, std::uint64_t budget) {
-  if (size > budget) fail(ErrorKind::limit, "source: its header is more than the output limit of {} bytes", budget);
+  if (size > budget)
+    fail(ErrorKind::limit, "source: its header is more than the output limit of {} bytes", budget);
 }
 
 bool plain(const std::string& name) noexcept {
@@ -38,7 +41,8 @@ bool plain(const std::string& name) noexcept {
 
 }  // namespace
 
-Bytes render_safetensors(ByteSpan prefix, std::span<const SourceTensor> tensors, std::uint64_t spaces, std::uint64_t budget) {
+Bytes render_safetensors(ByteSpan prefix, std::span<const SourceTensor> tensors,
+                         std::uint64_t spaces, std::uint64_t budget) {
   std::string text(1, '{');
   text.append(prefix.begin(), prefix.end());
   std::uint64_t offset = 0;
@@ -50,23 +54,26 @@ Bytes render_safetensors(ByteSpan prefix, std::span<const SourceTensor> tensors,
   text += '}';
   check_budget(kLengthBytes + text.size() + spaces, budget);
   text.append(static_cast<std::size_t>(spaces), ' ');
-  Bytes header;
-  ByteWriter out(header);
-  out.u64(text.size());
-  out.bytes({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
+  Bytes header(kLengthBytes + text.size());
+  store(header.data(), std::uint64_t{text.size()});
+  std::copy(text.begin(), text.end(), header.begin() + kLengthBytes);
   return header;
 }
 
-std::optional<DerivedHeader> derive_safetensors(ByteSpan header, std::span<const SourceTensor> tensors) {
-  if (tensors.empty() || !std::all_of(tensors.begin(), tensors.end(), [](const SourceTensor& t) { return plain(t.name); })) {
+std::optional<DerivedHeader> derive_safetensors(ByteSpan header,
+                                                std::span<const SourceTensor> tensors) {
+  if (tensors.empty() || !std::all_of(tensors.begin(), tensors.end(),
+                                      [](const SourceTensor& t) { return plain(t.name); })) {
     return std::nullopt;
   }
   std::uint64_t offset = 0;
   const std::string first = render_entry(tensors[0], offset);
   const auto found = std::search(header.begin(), header.end(), first.begin(), first.end());
-  if (found == header.end() || found - header.begin() <= static_cast<std::ptrdiff_t>(kLengthBytes)) return std::nullopt;
+  if (found == header.end() || found - header.begin() <= static_cast<std::ptrdiff_t>(kLengthBytes))
+    return std::nullopt;
   DerivedHeader derived{Bytes(header.begin() + kLengthBytes + 1, found), 0};
-  while (derived.spaces < header.size() && header[header.size() - 1 - derived.spaces] == ' ') ++derived.spaces;
+  while (derived.spaces < header.size() && header[header.size() - 1 - derived.spaces] == ' ')
+    ++derived.spaces;
   if (derived.spaces > kMaxSpaces) return std::nullopt;
   const Bytes again = render_safetensors(derived.prefix, tensors, derived.spaces, UINT64_MAX);
   if (!std::equal(again.begin(), again.end(), header.begin(), header.end())) return std::nullopt;

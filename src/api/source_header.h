@@ -1,5 +1,7 @@
-// The header of an archive's source file: kept verbatim, or derived from the directory (docs/format.md 8.1).
-// In: a safetensors header and the tensors of its archive. Out: the `source` section; and the header again.
+// The header of an archive's source file: kept verbatim, or derived from the directory
+// (docs/format.md 8.1).
+// In: a safetensors header and the tensors of its archive.
+// Out: the `source` section; and the header again.
 // Assumes: nothing of the header; what cannot be derived byte for byte is kept verbatim.
 #pragma once
 
@@ -22,13 +24,15 @@ struct SourceTensor {
 };
 
 /// A safetensors header rendered from its tensors. Throws Error(limit) past `budget` bytes.
-Bytes render_safetensors(ByteSpan prefix, std::span<const SourceTensor> tensors, std::uint64_t spaces, std::uint64_t budget);
+Bytes render_safetensors(ByteSpan prefix, std::span<const SourceTensor> tensors,
+                         std::uint64_t spaces, std::uint64_t budget);
 
 /// The parts of a header that render_safetensors gives back byte for byte.
 struct DerivedHeader {
   Bytes prefix;
   std::uint64_t spaces;
 };
-std::optional<DerivedHeader> derive_safetensors(ByteSpan header, std::span<const SourceTensor> tensors);
+std::optional<DerivedHeader> derive_safetensors(ByteSpan header,
+                                                std::span<const SourceTensor> tensors);
 
 }  // namespace gradwire::api

@@ -1,5 +1,6 @@
 // Bit streams, least significant bit first: bit i of a stream is bit i & 7 of byte i >> 3.
-// In: values of 0 to 56 bits. Out: bytes; the unused bits of the last byte are zero.
+// In: values of 0 to 56 bits.
+// Out: bytes; the unused bits of the last byte are zero.
 // Assumes: a writer has 8 bytes of room behind its end. BitReader checks every read.
 #pragma once
 
@@ -69,8 +70,8 @@ class BitReader {
 /// Bytes that may be read behind a span that a SlackBitReader is given.
 inline constexpr std::size_t kBitSlack = 8;
 
-/// As BitReader, for spans with kBitSlack readable bytes behind them: no branch a read. Positions beyond the
-/// end read whatever stands at the end, and are seen by at_exact_end.
+/// As BitReader, for spans with kBitSlack readable bytes behind them: no branch a read. Positions
+/// beyond the end read whatever stands at the end, and are seen by at_exact_end.
 class SlackBitReader {
  public:
   explicit SlackBitReader(ByteSpan span) noexcept : data_(span.data()), size_(span.size()) {}

@@ -1,5 +1,7 @@
 // Byte buffers that do not clear what they grow by.
-// In: sizes. Out: vectors whose new bytes are left as they are. Assumes: the user writes before reading.
+// In: sizes.
+// Out: vectors whose new bytes are left as they are.
+// Assumes: the user writes before reading.
 #pragma once
 
 #include <cstdint>

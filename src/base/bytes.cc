@@ -20,7 +20,8 @@ std::size_t varint_size(std::uint64_t value) noexcept {
 
 ByteSpan ByteReader::bytes(const char* field, std::size_t n) {
   if (n > left()) {
-    fail(ErrorKind::truncated, "{} at byte {}: needs {} bytes, {} are left", field, offset(), n, left());
+    fail(ErrorKind::truncated, "{} at byte {}: needs {} bytes, {} are left", field, offset(), n,
+         left());
   }
   const ByteSpan part = span_.subspan(at_, n);
   at_ += n;
@@ -47,7 +48,8 @@ std::uint64_t ByteReader::count(const char* field, std::uint64_t most) {
   const std::size_t start = offset();
   const std::uint64_t value = varint(field);
   if (value > most) {
-    fail(ErrorKind::corrupt, "{} at byte {}: {} found, at most {} allowed", field, start, value, most);
+    fail(ErrorKind::corrupt, "{} at byte {}: {} found, at most {} allowed", field, start, value,
+         most);
   }
   return value;
 }

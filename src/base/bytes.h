@@ -1,5 +1,6 @@
 // Byte-level reading and writing of wire integers.
-// In: bytes of a frame, or integers to put there. Out: integers, or bytes appended to a buffer.
+// In: bytes of a frame, or integers to put there.
+// Out: integers, or bytes appended to a buffer.
 // Assumes: nothing of the input; every read is checked and names its field when it fails.
 #pragma once
 
@@ -63,11 +64,13 @@ class ByteWriter {
 /// Bytes that `varint(value)` takes, 1 to 9.
 std::size_t varint_size(std::uint64_t value) noexcept;
 
-/// Reads wire integers; throws `truncated` at the end of the span and `corrupt` for a varint that is
-/// not the shortest form or is 2^63 or more. `origin` is the span's offset in the frame, for messages.
+/// Reads wire integers; throws `truncated` at the end of the span and `corrupt` for a varint that
+/// is not the shortest form or is 2^63 or more. `origin` is the span's offset in the frame, for
+/// messages.
 class ByteReader {
  public:
-  explicit ByteReader(ByteSpan span, std::size_t origin = 0) noexcept : span_(span), origin_(origin) {}
+  explicit ByteReader(ByteSpan span, std::size_t origin = 0) noexcept
+      : span_(span), origin_(origin) {}
   std::uint8_t u8(const char* field) { return fixed<std::uint8_t>(field); }
   std::uint16_t u16(const char* field) { return fixed<std::uint16_t>(field); }
   std::uint32_t u32(const char* field) { return fixed<std::uint32_t>(field); }

@@ -1,5 +1,6 @@
 // Fractions by their count of significant bits (docs/format.md 3.5).
-// In: g of `rest` bits. Out: a count v of 0 to 15 and the bits that it leaves open; and back.
+// In: g of `rest` bits.
+// Out: a count v of 0 to 15 and the bits that it leaves open; and back.
 // Assumes: rest <= 52, lo <= rest.
 #pragma once
 

@@ -45,7 +45,8 @@ bool is_float(DType dtype) noexcept {
 DType parse_dtype(std::string_view name) {
   std::string known;
   for (const Entry& e : kTypes) {
-    if (name == e.name || name == e.safetensors || name == e.numpy || name == e.code) return e.dtype;
+    if (name == e.name || name == e.safetensors || name == e.numpy || name == e.code)
+      return e.dtype;
     known += known.empty() ? "" : ", ";
     known += e.name;
   }

@@ -1,11 +1,12 @@
-// In: an error kind and a format string. Out: a thrown Error whose message is a sentence.
-// Assumes: the message names the operation, the field of docs/format.md, the byte offset, the value
-// found and the values allowed.
+// In: an error kind and a format string.
+// Out: a thrown Error whose message is a sentence.
+// Assumes: the message names the operation, the field of docs/format.md, the byte offset, the
+// value found and the values allowed.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <utility>
+
+#include <fmt/format.h>
 
 #include "gradwire/error.h"
 

@@ -1,5 +1,7 @@
 // The fields of a float: sign, exponent bits, fraction bits (docs/format.md 2.1).
-// In: a float dtype. Out: field widths. Assumes: is_float(dtype).
+// In: a float dtype.
+// Out: field widths.
+// Assumes: is_float(dtype).
 #pragma once
 
 #include "gradwire/dtype.h"
@@ -14,10 +16,14 @@ struct FloatFormat {
 
 constexpr FloatFormat float_format(DType dtype) noexcept {
   switch (dtype) {
-    case DType::bf16: return {8, 7};
-    case DType::f16: return {5, 10};
-    case DType::f64: return {11, 52};
-    default: return {8, 23};
+    case DType::bf16:
+      return {8, 7};
+    case DType::f16:
+      return {5, 10};
+    case DType::f64:
+      return {11, 52};
+    default:
+      return {8, 23};
   }
 }
 

@@ -1,4 +1,7 @@
-// XXH3-64 over bytes. In: bytes and a seed. Out: 64 bits. Assumes: nothing.
+// XXH3-64 over bytes.
+// In: bytes and a seed.
+// Out: 64 bits.
+// Assumes: nothing.
 #pragma once
 
 #include "base/bytes.h"

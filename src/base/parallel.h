@@ -1,6 +1,8 @@
 // Sharing out independent pieces of work.
-// In: a count and a function of (index, worker). Out: all calls done. Assumes: calls of different indices
-// do not touch the same data; at most `threads` workers, numbered from 0, run at once.
+// In: a count and a function of (index, worker).
+// Out: all calls done.
+// Assumes: calls of different indices do not touch the same data; at most `threads` workers,
+// numbered from 0, run at once.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +17,8 @@ namespace gradwire {
 /// The first exception (by order of catching) is thrown again once all workers have stopped.
 template <typename Function>
 void parallel_for(std::size_t n, int threads, const Function& function) {
-  const std::size_t workers = std::min<std::size_t>(n, static_cast<std::size_t>(std::max(threads, 1)));
+  const std::size_t workers =
+      std::min<std::size_t>(n, static_cast<std::size_t>(std::max(threads, 1)));
   if (workers <= 1) {
     for (std::size_t i = 0; i < n; ++i) function(i, std::size_t{0});
     return;

@@ -1,5 +1,7 @@
-// Parameters of the float pipelines, shared by the frame that carries them and the stages that obey them.
-// In: fields of the `tensor` section (docs/format.md 3.1, 6.1). Out: derived sizes.
+// Parameters of the float pipelines, shared by the frame that carries them and the stages that
+// obey them.
+// In: fields of the `tensor` section (docs/format.md 3.1, 6.1).
+// Out: derived sizes.
 // Assumes: ranges as read_tensor_header checks them.
 #pragma once
 
@@ -31,7 +33,9 @@ struct ScaledParameters {
   unsigned alphabet() const noexcept { return zero_symbol() + 2; }
   /// Fraction bits of a record, without the sign.
   unsigned rest_bits() const noexcept { return kept - step_log2; }
-  unsigned record_bits() const noexcept { return rest_bits() + (sign_mode == SignMode::raw ? 1 : 0); }
+  unsigned record_bits() const noexcept {
+    return rest_bits() + (sign_mode == SignMode::raw ? 1 : 0);
+  }
 };
 
 struct KernelParameters {

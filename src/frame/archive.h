@@ -1,5 +1,6 @@
 // Archive bodies: source, tensors, directory, footer (docs/format.md 8).
-// In: the bytes of an archive frame, or its parts. Out: checked entries, or the frame.
+// In: the bytes of an archive frame, or its parts.
+// Out: checked entries, or the frame.
 // Assumes: nothing of the bytes.
 #pragma once
 
@@ -29,14 +30,14 @@ struct Archive {
   std::uint64_t source_bytes = 0;  ///< of the header, or of its prefix, decoded
   Span source_coded;               ///< what follows: an integer array, with derived also `spaces`
   std::uint64_t directory_bytes = 0;
-  Span directory_coded;            ///< the integer array of the directory
+  Span directory_coded;  ///< the integer array of the directory
   std::uint64_t directory_count = 0;
   Span tensors;
   std::vector<ArchiveEntry> entries;  ///< filled by read_directory
 };
 
-/// Parses everything but the tensors and the directory's entries, whose bytes the caller decodes; compares
-/// the footer's hash if there is one and `verify` is set.
+/// Parses everything but the tensors and the directory's entries, whose bytes the caller decodes;
+/// compares the footer's hash if there is one and `verify` is set.
 Archive read_archive(ByteSpan frame, bool verify);
 /// Fills the entries from the decoded bytes of the directory.
 void read_directory(ByteSpan decoded, Archive& archive);

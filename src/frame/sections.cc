@@ -12,13 +12,16 @@ constexpr std::size_t kFixedPrelude = 8;
 
 void check_version(std::uint8_t major, std::uint8_t minor) {
   if (major == kMajor && minor == kMinor) return;
-  fail(ErrorKind::unsupported, "major, minor at byte 4: version {}.{} found, this build reads {}.{}", major, minor,
-       kMajor, kMinor);
+  fail(ErrorKind::unsupported,
+       "major, minor at byte 4: version {}.{} found, this build reads {}.{}", major, minor, kMajor,
+       kMinor);
 }
 
 void check_flags(std::uint16_t flags) {
   if (flags & (kStreamed | kLossy)) {
-    fail(ErrorKind::unsupported, "flags at byte 6: {:#06x} asks for streamed or lossy frames, which this build does not read",
+    fail(ErrorKind::unsupported,
+         "flags at byte 6: {:#06x} asks for streamed or lossy frames, which this build does not "
+         "read",
          flags);
   }
   if (flags & ~(kChecksums | kArchive)) {
@@ -30,28 +33,44 @@ void check_flags(std::uint16_t flags) {
 
 const char* section_name(Section id) noexcept {
   switch (id) {
-    case Section::tensor: return "tensor";
-    case Section::tables: return "tables";
-    case Section::dead: return "dead";
-    case Section::scales: return "scales";
-    case Section::signs: return "signs";
-    case Section::taps: return "taps";
-    case Section::index: return "index";
-    case Section::chunks: return "chunks";
-    case Section::trailer: return "trailer";
-    case Section::source: return "source";
-    case Section::shared_tables: return "shared_tables";
-    case Section::tensors: return "tensors";
-    case Section::directory: return "directory";
-    case Section::footer: return "footer";
+    case Section::tensor:
+      return "tensor";
+    case Section::tables:
+      return "tables";
+    case Section::dead:
+      return "dead";
+    case Section::scales:
+      return "scales";
+    case Section::signs:
+      return "signs";
+    case Section::taps:
+      return "taps";
+    case Section::index:
+      return "index";
+    case Section::chunks:
+      return "chunks";
+    case Section::trailer:
+      return "trailer";
+    case Section::source:
+      return "source";
+    case Section::shared_tables:
+      return "shared_tables";
+    case Section::tensors:
+      return "tensors";
+    case Section::directory:
+      return "directory";
+    case Section::footer:
+      return "footer";
   }
   return "section";
 }
 
 std::optional<Prelude> peek_prelude(ByteSpan frame) {
   const std::size_t known = std::min(frame.size(), kMagic.size());
-  if (!std::equal(kMagic.begin(), kMagic.begin() + static_cast<std::ptrdiff_t>(known), frame.begin())) {
-    fail(ErrorKind::corrupt, "magic at byte 0: this is no gradwire frame (it must begin with GRDW)");
+  if (!std::equal(kMagic.begin(), kMagic.begin() + static_cast<std::ptrdiff_t>(known),
+                  frame.begin())) {
+    fail(ErrorKind::corrupt,
+         "magic at byte 0: this is no gradwire frame (it must begin with GRDW)");
   }
   if (frame.size() >= 6) check_version(frame[4], frame[5]);
   if (frame.size() >= kFixedPrelude) check_flags(load<std::uint16_t>(frame.data() + 6));
@@ -69,13 +88,16 @@ std::optional<Prelude> peek_prelude(ByteSpan frame) {
 Prelude read_prelude(ByteSpan frame) {
   const auto prelude = peek_prelude(frame);
   const std::uint64_t found = prelude ? frame.size() - prelude->header_bytes : 0;
-  if (!prelude) fail(ErrorKind::truncated, "frame: {} bytes are too few for its first fields", frame.size());
+  if (!prelude)
+    fail(ErrorKind::truncated, "frame: {} bytes are too few for its first fields", frame.size());
   if (found < prelude->body_bytes) {
-    fail(ErrorKind::truncated, "body_bytes at byte 8: the frame needs {} bytes after byte {}, {} are there",
+    fail(ErrorKind::truncated,
+         "body_bytes at byte 8: the frame needs {} bytes after byte {}, {} are there",
          prelude->body_bytes, prelude->header_bytes, found);
   }
   if (found > prelude->body_bytes) {
-    fail(ErrorKind::corrupt, "body_bytes at byte 8: {} bytes follow the frame's end", found - prelude->body_bytes);
+    fail(ErrorKind::corrupt, "body_bytes at byte 8: {} bytes follow the frame's end",
+         found - prelude->body_bytes);
   }
   return *prelude;
 }
@@ -96,29 +118,31 @@ Sections::Sections(ByteSpan body, std::size_t origin, std::initializer_list<Sect
     span.id_offset = in.offset();
     const std::uint8_t id = in.u8("section id");
     if (id == 0 || static_cast<int>(id) <= previous) {
-      fail(ErrorKind::corrupt, "section id at byte {}: {} found behind {}, ids must ascend from 1", span.id_offset, id,
-           previous);
+      fail(ErrorKind::corrupt, "section id at byte {}: {} found behind {}, ids must ascend from 1",
+           span.id_offset, id, previous);
     }
     previous = id;
     const std::uint64_t length = in.varint("section length");
     span.offset = in.offset();
     if (length > in.left()) {
-      fail(ErrorKind::truncated, "section {} at byte {}: length {} found, {} bytes are left", id, span.id_offset, length,
-           in.left());
+      fail(ErrorKind::truncated, "section {} at byte {}: length {} found, {} bytes are left", id,
+           span.id_offset, length, in.left());
     }
     span.bytes = in.bytes("section", static_cast<std::size_t>(length));
     span.present = true;
     if (std::find(allowed.begin(), allowed.end(), static_cast<Section>(id)) != allowed.end()) {
       spans_[id] = span;
     } else if (id < 128) {
-      fail(ErrorKind::unsupported, "section id at byte {}: {} is not known here", span.id_offset, id);
+      fail(ErrorKind::unsupported, "section id at byte {}: {} is not known here", span.id_offset,
+           id);
     }
   }
 }
 
 const Span& Sections::required(Section id) const {
   const Span& span = (*this)[id];
-  if (!span.present) fail(ErrorKind::corrupt, "section {} ({}): missing", static_cast<int>(id), section_name(id));
+  if (!span.present)
+    fail(ErrorKind::corrupt, "section {} ({}): missing", static_cast<int>(id), section_name(id));
   return span;
 }
 
@@ -128,6 +152,8 @@ void write_section(Section id, ByteSpan payload, ByteWriter& out) {
   out.bytes(payload);
 }
 
-std::size_t section_bytes(std::size_t payload) noexcept { return 1 + varint_size(payload) + payload; }
+std::size_t section_bytes(std::size_t payload) noexcept {
+  return 1 + varint_size(payload) + payload;
+}
 
 }  // namespace gradwire::frame

@@ -1,5 +1,6 @@
 // Frames and their sections (docs/format.md 1): where things stand, not what they mean.
-// In: the bytes of a frame. Out: its prelude and the spans of its sections, or those bytes written.
+// In: the bytes of a frame.
+// Out: its prelude and the spans of its sections, or those bytes written.
 // Assumes: nothing of the bytes; all lengths are checked here.
 #pragma once
 
@@ -61,7 +62,8 @@ struct Span {
 
 class Sections {
  public:
-  /// Splits a body that starts `origin` bytes into the frame; only `allowed` ids (and optional ones) pass.
+  /// Splits a body that starts `origin` bytes into the frame; only `allowed` ids (and optional
+  /// ones) pass.
   Sections(ByteSpan body, std::size_t origin, std::initializer_list<Section> allowed);
   const Span& operator[](Section id) const noexcept { return spans_[static_cast<std::size_t>(id)]; }
   /// The section, which must be there.

@@ -20,7 +20,9 @@ ChunkEntry read_entry(ByteReader& in, bool has_second) {
   }
   if (coded && has_second) {
     entry.second = in.u8("index second");
-    if (entry.second > 15) fail(ErrorKind::corrupt, "index second at byte {}: {} found, at most 15 allowed", at, entry.second);
+    if (entry.second > 15)
+      fail(ErrorKind::corrupt, "index second at byte {}: {} found, at most 15 allowed", at,
+           entry.second);
   }
   entry.length = in.varint("index length");
   return entry;
@@ -42,7 +44,8 @@ void read_index(TensorBody& body) {
   const std::uint64_t chunks = body.header.chunk_count();
   // An entry takes two bytes at least, so a lying chunk count cannot ask for memory.
   if (span.bytes.size() / 2 < chunks) {
-    fail(ErrorKind::corrupt, "index at byte {}: {} bytes are too few for {} chunks", span.offset, span.bytes.size(), chunks);
+    fail(ErrorKind::corrupt, "index at byte {}: {} bytes are too few for {} chunks", span.offset,
+         span.bytes.size(), chunks);
   }
   body.index.reserve(static_cast<std::size_t>(chunks));
   ByteReader in = span.reader();
@@ -52,8 +55,8 @@ void read_index(TensorBody& body) {
     ChunkEntry entry = read_entry(in, body.has_second);
     check_length(body.header, c, entry);
     if (entry.length > available - offset) {
-      fail(ErrorKind::corrupt, "index, chunk {}: length {} found, {} bytes of chunks are left", c, entry.length,
-           available - offset);
+      fail(ErrorKind::corrupt, "index, chunk {}: length {} found, {} bytes of chunks are left", c,
+           entry.length, available - offset);
     }
     entry.offset = offset;
     offset += entry.length;
@@ -61,7 +64,8 @@ void read_index(TensorBody& body) {
   }
   in.expect_end("index");
   if (offset != available) {
-    fail(ErrorKind::corrupt, "index: lengths sum to {}, the section chunks has {} bytes", offset, available);
+    fail(ErrorKind::corrupt, "index: lengths sum to {}, the section chunks has {} bytes", offset,
+         available);
   }
 }
 
@@ -70,11 +74,14 @@ void check_trailer(const TensorBody& body) {
   const std::uint64_t chunks = body.header.elements == 0 ? 0 : body.header.chunk_count();
   const std::size_t expected = trailer_bytes(chunks, body.checksums, body.in_archive);
   if (span.bytes.size() != expected || span.present != (expected > 0)) {
-    fail(ErrorKind::corrupt, "trailer at byte {}: {} bytes found, {} expected", span.offset, span.bytes.size(), expected);
+    fail(ErrorKind::corrupt, "trailer at byte {}: {} bytes found, {} expected", span.offset,
+         span.bytes.size(), expected);
   }
-  const std::size_t used = body.checksums ? static_cast<std::size_t>(std::max<std::uint64_t>(chunks, 1)) * 8 : 0;
-  if (expected > used && std::any_of(span.bytes.begin() + static_cast<std::ptrdiff_t>(used), span.bytes.end(),
-                                     [](std::uint8_t byte) { return byte != 0; })) {
+  const std::size_t used =
+      body.checksums ? static_cast<std::size_t>(std::max<std::uint64_t>(chunks, 1)) * 8 : 0;
+  if (expected > used &&
+      std::any_of(span.bytes.begin() + static_cast<std::ptrdiff_t>(used), span.bytes.end(),
+                  [](std::uint8_t byte) { return byte != 0; })) {
     fail(ErrorKind::corrupt, "trailer at byte {}: padding is not zero", span.offset + used);
   }
 }
@@ -82,7 +89,8 @@ void check_trailer(const TensorBody& body) {
 void check_absent(const TensorBody& body, std::initializer_list<Section> ids, const char* why) {
   for (const Section id : ids) {
     if (body.sections[id].present) {
-      fail(ErrorKind::corrupt, "section {} at byte {}: must be absent, {}", section_name(id), body.sections[id].id_offset, why);
+      fail(ErrorKind::corrupt, "section {} at byte {}: must be absent, {}", section_name(id),
+           body.sections[id].id_offset, why);
     }
   }
 }
@@ -90,33 +98,40 @@ void check_absent(const TensorBody& body, std::initializer_list<Section> ids, co
 }  // namespace
 
 bool has_second_sequence(const TensorHeader& header) noexcept {
-  return (header.pipeline == Pipeline::scaled && header.scaled.counted && !header.scaled.joint) || header.pipeline == Pipeline::kernels;
+  return (header.pipeline == Pipeline::scaled && header.scaled.counted && !header.scaled.joint) ||
+         header.pipeline == Pipeline::kernels;
 }
 
 std::size_t trailer_bytes(std::uint64_t chunks, bool checksums, bool in_archive) noexcept {
-  const std::size_t sums = checksums ? static_cast<std::size_t>(std::max<std::uint64_t>(chunks, 1)) * 8 : 0;
+  const std::size_t sums =
+      checksums ? static_cast<std::size_t>(std::max<std::uint64_t>(chunks, 1)) * 8 : 0;
   return chunks == 0 || in_archive ? sums : std::max(sums, kTrailerSlack);
 }
 
-TensorBody read_tensor_body(ByteSpan bytes, std::size_t prelude, std::size_t origin, bool checksums, std::uint64_t max_output) {
+TensorBody read_tensor_body(ByteSpan bytes, std::size_t prelude, std::size_t origin, bool checksums,
+                            std::uint64_t max_output) {
   TensorBody body{.header = {},
                   .has_second = false,
                   .checksums = checksums,
                   .in_archive = prelude == 0,
                   .index = {},
                   .sections = Sections(bytes.subspan(prelude), origin + prelude,
-                                       {Section::tensor, Section::tables, Section::dead, Section::scales, Section::signs,
-                                        Section::taps, Section::index, Section::chunks, Section::trailer})};
+                                       {Section::tensor, Section::tables, Section::dead,
+                                        Section::scales, Section::signs, Section::taps,
+                                        Section::index, Section::chunks, Section::trailer})};
   ByteReader in = body.sections.required(Section::tensor).reader();
   body.header = read_tensor_header(in);
   if (body.header.bytes() > max_output) {
-    fail(ErrorKind::limit, "tensor: {} bytes of output are more than the limit of {}; raise max_output to allow it",
+    fail(ErrorKind::limit,
+         "tensor: {} bytes of output are more than the limit of {}; raise max_output to allow it",
          body.header.bytes(), max_output);
   }
   body.has_second = has_second_sequence(body.header);
   if (body.header.elements == 0) {
-    check_absent(body, {Section::tables, Section::dead, Section::scales, Section::signs, Section::taps, Section::index,
-                        Section::chunks}, "the tensor is empty");
+    check_absent(body,
+                 {Section::tables, Section::dead, Section::scales, Section::signs, Section::taps,
+                  Section::index, Section::chunks},
+                 "the tensor is empty");
   } else {
     read_index(body);
   }
@@ -127,16 +142,19 @@ TensorBody read_tensor_body(ByteSpan bytes, std::size_t prelude, std::size_t ori
   return body;
 }
 
-std::uint64_t chunk_checksum(std::uint64_t head_hash, std::uint64_t c, ByteSpan decoded, ByteSpan side) noexcept {
+std::uint64_t chunk_checksum(std::uint64_t head_hash, std::uint64_t c, ByteSpan decoded,
+                             ByteSpan side) noexcept {
   return hash64(decoded, head_hash + c + (side.empty() ? 0 : hash64(side)));
 }
 
 void verify_chunk(const TensorBody& body, std::uint64_t c, ByteSpan decoded, ByteSpan side) {
   const Span& trailer = body.sections[Section::trailer];
   const std::uint64_t expected = load<std::uint64_t>(trailer.bytes.data() + 8 * c);
-  const std::uint64_t found = body.header.elements == 0 ? body.head_hash : chunk_checksum(body.head_hash, c, decoded, side);
+  const std::uint64_t found =
+      body.header.elements == 0 ? body.head_hash : chunk_checksum(body.head_hash, c, decoded, side);
   if (found != expected) {
-    fail(ErrorKind::corrupt, "checksum of chunk {} at byte {}: {:016x} expected, the decoded bytes give {:016x}", c,
+    fail(ErrorKind::corrupt,
+         "checksum of chunk {} at byte {}: {:016x} expected, the decoded bytes give {:016x}", c,
          trailer.offset + 8 * c, expected, found);
   }
 }
@@ -144,7 +162,8 @@ void verify_chunk(const TensorBody& body, std::uint64_t c, ByteSpan decoded, Byt
 void write_index(const std::vector<ChunkEntry>& index, bool has_second, ByteWriter& out) {
   for (const ChunkEntry& entry : index) {
     const bool coded = entry.kind == ChunkKind::coded || entry.kind == ChunkKind::mapped;
-    out.u8(static_cast<std::uint8_t>(static_cast<unsigned>(entry.kind) | (coded ? entry.table << 4 : 0)));
+    out.u8(static_cast<std::uint8_t>(static_cast<unsigned>(entry.kind) |
+                                     (coded ? entry.table << 4 : 0)));
     if (coded && has_second) out.u8(entry.second);
     out.varint(entry.length);
   }

@@ -1,6 +1,8 @@
 // A tensor body's index, chunks and trailer (docs/format.md 2.2, 2.3).
-// In: the bytes of a body. Out: chunk spans, checksums; or those bytes written.
-// Assumes: nothing of the bytes; every chunk span returned lies in the frame with 16 readable bytes behind.
+// In: the bytes of a body.
+// Out: chunk spans, checksums; or those bytes written.
+// Assumes: nothing of the bytes; every chunk span returned lies in the frame with 16 readable
+// bytes behind.
 #pragma once
 
 #include <vector>
@@ -36,16 +38,20 @@ struct TensorBody {
   ByteSpan chunk(std::uint64_t c) const noexcept {
     return sections[Section::chunks].bytes.subspan(index[c].offset, index[c].length);
   }
-  std::size_t chunk_offset(std::uint64_t c) const noexcept { return sections[Section::chunks].offset + index[c].offset; }
+  std::size_t chunk_offset(std::uint64_t c) const noexcept {
+    return sections[Section::chunks].offset + index[c].offset;
+  }
 };
 
-/// `bytes` runs from where head_hash starts to the end of the body; the body starts `prelude` bytes into
-/// it, and `origin` is the offset of `bytes` in the frame. The element count is held against `max_output`
-/// bytes before anything is sized from it (`limit`).
-TensorBody read_tensor_body(ByteSpan bytes, std::size_t prelude, std::size_t origin, bool checksums, std::uint64_t max_output);
+/// `bytes` runs from where head_hash starts to the end of the body; the body starts `prelude` bytes
+/// into it, and `origin` is the offset of `bytes` in the frame. The element count is held against
+/// `max_output` bytes before anything is sized from it (`limit`).
+TensorBody read_tensor_body(ByteSpan bytes, std::size_t prelude, std::size_t origin, bool checksums,
+                            std::uint64_t max_output);
 
 /// Checksum of a chunk from its decoded bytes and its side bytes (those before raw_bytes).
-std::uint64_t chunk_checksum(std::uint64_t head_hash, std::uint64_t c, ByteSpan decoded, ByteSpan side) noexcept;
+std::uint64_t chunk_checksum(std::uint64_t head_hash, std::uint64_t c, ByteSpan decoded,
+                             ByteSpan side) noexcept;
 /// Compares the checksum of a decoded chunk, or of an empty tensor's header (c = 0, no bytes).
 void verify_chunk(const TensorBody& body, std::uint64_t c, ByteSpan decoded, ByteSpan side);
 

@@ -13,7 +13,9 @@ constexpr unsigned kMaxWindow = 62;
 std::uint64_t ranged(ByteReader& in, const char* field, std::uint64_t least, std::uint64_t most) {
   const std::size_t at = in.offset();
   const std::uint64_t value = in.count(field, most);
-  if (value < least) fail(ErrorKind::corrupt, "{} at byte {}: {} found, at least {} allowed", field, at, value, least);
+  if (value < least)
+    fail(ErrorKind::corrupt, "{} at byte {}: {} found, at least {} allowed", field, at, value,
+         least);
   return value;
 }
 
@@ -21,7 +23,8 @@ unsigned small(ByteReader& in, const char* field, unsigned least, unsigned most)
   const std::size_t at = in.offset();
   const unsigned value = in.u8(field);
   if (value < least || value > most) {
-    fail(ErrorKind::corrupt, "{} at byte {}: {} found, {} to {} allowed", field, at, value, least, most);
+    fail(ErrorKind::corrupt, "{} at byte {}: {} found, {} to {} allowed", field, at, value, least,
+         most);
   }
   return value;
 }
@@ -34,17 +37,20 @@ void read_scaled(ByteReader& in, TensorHeader& header) {
   p.window = small(in, "window", 1, kMaxWindow);
   const std::size_t at = in.offset();
   const unsigned modes = small(in, "modes", 0, 127);
-  if ((modes >> 1 & 3) == 3) fail(ErrorKind::corrupt, "modes at byte {}: sign_mode 3 is not defined", at);
+  if ((modes >> 1 & 3) == 3)
+    fail(ErrorKind::corrupt, "modes at byte {}: sign_mode 3 is not defined", at);
   p.has_scales = modes & 1;
   p.sign_mode = static_cast<SignMode>(modes >> 1 & 3);
   p.counted = modes >> 3 & 1;
   p.halved = modes >> 4 & 1;
   p.has_zero = modes >> 5 & 1;
   p.joint = modes >> 6 & 1;
-  if (p.halved && !p.has_scales) fail(ErrorKind::corrupt, "modes at byte {}: halved without has_scales", at);
+  if (p.halved && !p.has_scales)
+    fail(ErrorKind::corrupt, "modes at byte {}: halved without has_scales", at);
   const bool countable = header.dtype == DType::f32 || header.dtype == DType::f16;
   if (p.counted && (!countable || p.rest_bits() == 0)) {
-    fail(ErrorKind::corrupt, "modes at byte {}: counted is for f32 and f16 with fraction bits to count", at);
+    fail(ErrorKind::corrupt,
+         "modes at byte {}: counted is for f32 and f16 with fraction bits to count", at);
   }
   if (p.joint && (!p.counted || p.alphabet() > 16)) {
     fail(ErrorKind::corrupt, "modes at byte {}: joint needs counted and at most 16 symbols", at);
@@ -62,8 +68,9 @@ void write_scaled(const ScaledParameters& p, ByteWriter& out) {
   out.u8(static_cast<std::uint8_t>(p.kept));
   out.u8(static_cast<std::uint8_t>(p.step_log2));
   out.u8(static_cast<std::uint8_t>(p.window));
-  out.u8(static_cast<std::uint8_t>(p.has_scales | static_cast<unsigned>(p.sign_mode) << 1 | p.counted << 3 | p.halved << 4 |
-                                   p.has_zero << 5 | p.joint << 6));
+  out.u8(static_cast<std::uint8_t>(p.has_scales | static_cast<unsigned>(p.sign_mode) << 1 |
+                                   p.counted << 3 | p.halved << 4 | p.has_zero << 5 |
+                                   p.joint << 6));
   if (p.counted) out.u8(static_cast<std::uint8_t>(p.low_count));
   out.varint(p.columns);
   out.varint(p.origin);
@@ -78,7 +85,8 @@ void read_planes(ByteReader& in, TensorHeader& header) {
     PlaneParameters& plane = header.planes[b];
     plane.mode = static_cast<PlaneMode>(small(in, "plane mode", 0, 2));
     if (plane.mode == PlaneMode::constant) plane.value = in.u8("plane value");
-    if (plane.mode == PlaneMode::coded) plane.value = static_cast<std::uint8_t>(small(in, "plane table", 0, 15));
+    if (plane.mode == PlaneMode::coded)
+      plane.value = static_cast<std::uint8_t>(small(in, "plane table", 0, 15));
   }
 }
 
@@ -97,16 +105,20 @@ void read_kernels(ByteReader& in, TensorHeader& header) {
   p.kept = small(in, "kept", kernel_fraction, fraction);
   const std::size_t at = in.offset();
   const unsigned modes = in.u8("modes");
-  if (modes & ~8u) fail(ErrorKind::corrupt, "modes at byte {}: reserved bits are set ({:#04x})", at, modes);
+  if (modes & ~8u)
+    fail(ErrorKind::corrupt, "modes at byte {}: reserved bits are set ({:#04x})", at, modes);
   p.counted = modes >> 3;
-  if (p.counted && p.kept == kernel_fraction) fail(ErrorKind::corrupt, "modes at byte {}: counted needs low bits", at);
+  if (p.counted && p.kept == kernel_fraction)
+    fail(ErrorKind::corrupt, "modes at byte {}: counted needs low bits", at);
   if (p.counted) p.low_count = small(in, "low_count", 0, p.kept - kernel_fraction);
   p.taps = ranged(in, "taps", 2, 64);
   p.inner = ranged(in, "inner", 1, kMaxChunkElements / 2);
   const std::uint64_t group = p.taps * p.inner;
-  const bool whole = header.elements % group == 0 &&
-                     (header.chunk_elements % group == 0 || header.elements <= header.chunk_elements);
-  if (!whole) fail(ErrorKind::corrupt, "taps at byte {}: chunks do not hold whole kernels of {} elements", at, group);
+  const bool whole = header.elements % group == 0 && (header.chunk_elements % group == 0 ||
+                                                      header.elements <= header.chunk_elements);
+  if (!whole)
+    fail(ErrorKind::corrupt, "taps at byte {}: chunks do not hold whole kernels of {} elements", at,
+         group);
 }
 
 void write_kernels(const KernelParameters& p, ByteWriter& out) {
@@ -120,7 +132,8 @@ void write_kernels(const KernelParameters& p, ByteWriter& out) {
 void read_shape(ByteReader& in, TensorHeader& header) {
   const std::size_t at = in.offset();
   const std::uint8_t dtype = in.u8("dtype");
-  if (dtype < 1 || dtype > 15) fail(ErrorKind::unsupported, "dtype at byte {}: id {} is not known", at, dtype);
+  if (dtype < 1 || dtype > 15)
+    fail(ErrorKind::unsupported, "dtype at byte {}: id {} is not known", at, dtype);
   header.dtype = static_cast<DType>(dtype);
   const unsigned ndim = small(in, "ndim", 0, kMaxDimensions);
   const std::uint64_t most = kMaxBytes / header.element_bytes();
@@ -150,12 +163,15 @@ TensorHeader read_tensor_header(ByteReader& in) {
   }
   const std::size_t at = in.offset();
   const unsigned pipeline = in.u8("pipeline");
-  if (pipeline > 2) fail(ErrorKind::unsupported, "pipeline at byte {}: id {} is not known", at, pipeline);
+  if (pipeline > 2)
+    fail(ErrorKind::unsupported, "pipeline at byte {}: id {} is not known", at, pipeline);
   header.pipeline = static_cast<Pipeline>(pipeline);
   if (header.pipeline != Pipeline::planes && !is_float(header.dtype)) {
-    fail(ErrorKind::corrupt, "pipeline at byte {}: {} is for floats, the dtype is {}", at, pipeline, dtype_name(header.dtype));
+    fail(ErrorKind::corrupt, "pipeline at byte {}: {} is for floats, the dtype is {}", at, pipeline,
+         dtype_name(header.dtype));
   }
-  header.chunk_elements = static_cast<std::uint32_t>(ranged(in, "chunk_elements", 1, kMaxChunkElements));
+  header.chunk_elements =
+      static_cast<std::uint32_t>(ranged(in, "chunk_elements", 1, kMaxChunkElements));
   header.streams_log2 = small(in, "streams_log2", 0, kMaxStreamsLog2);
   if (header.pipeline == Pipeline::planes) read_planes(in, header);
   if (header.pipeline == Pipeline::scaled) read_scaled(in, header);

@@ -18,7 +18,8 @@ void Histograms::floor(std::size_t sequence, unsigned alphabet) noexcept {
 ByteSpan ChunkEncoder::chunk_bytes(std::uint64_t c) const noexcept {
   const frame::TensorHeader& header = plan_->header;
   const std::size_t width = header.element_bytes();
-  return tensor_->data.subspan(static_cast<std::size_t>(c * header.chunk_elements) * width, header.chunk_size(c) * width);
+  return tensor_->data.subspan(static_cast<std::size_t>(c * header.chunk_elements) * width,
+                               header.chunk_size(c) * width);
 }
 
 bool ChunkEncoder::is_constant(std::uint64_t c) const noexcept {
@@ -49,20 +50,23 @@ EncodedChunk ChunkEncoder::encode(std::uint64_t c, Scratch& scratch, Bytes& out)
   return chunk;
 }
 
-bool append_sequence(const entropy::SequenceEncoder& encoder, const entropy::Table& table, unsigned streams_log2,
-                     const std::uint8_t* symbols, std::size_t n, Scratch& scratch) {
+bool append_sequence(const entropy::SequenceEncoder& encoder, const entropy::Table& table,
+                     unsigned streams_log2, const std::uint8_t* symbols, std::size_t n,
+                     Scratch& scratch) {
   const std::size_t at = scratch.streams.size();
   const std::size_t first = scratch.sizes.size();
   scratch.sizes.resize(first + entropy::stream_count(table, streams_log2));
   scratch.streams.resize(at + entropy::encode_room(n));
-  const std::size_t written = encoder.encode(symbols, n, streams_log2, scratch.streams.data() + at, scratch.sizes.data() + first);
+  const std::size_t written = encoder.encode(symbols, n, streams_log2, scratch.streams.data() + at,
+                                             scratch.sizes.data() + first);
   if (written == SIZE_MAX) return false;
   scratch.streams.resize(at + written);
   return true;
 }
 
-entropy::Choice choose_for_options(const entropy::Counts& counts, const CompressOptions& options, std::uint64_t other_bits,
-                                   unsigned parts, entropy::GennormLayout layout) {
+entropy::Choice choose_for_options(const entropy::Counts& counts, const CompressOptions& options,
+                                   std::uint64_t other_bits, unsigned parts,
+                                   entropy::GennormLayout layout) {
   entropy::Allowed allowed;
   allowed.gennorm_layout = layout;
   allowed.dynamic = options.tables == Tables::dynamic || options.tables == Tables::hybrid;

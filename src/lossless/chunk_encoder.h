@@ -1,7 +1,8 @@
 // Encoding of one tensor's chunks under a plan.
-// In: a plan and the tensor. Out: counts of symbols (to choose tables from), then coded chunks.
-// Assumes: count() and encode() may run for several chunks at once, each with its own scratch. Both passes
-// see the same symbols.
+// In: a plan and the tensor.
+// Out: counts of symbols (to choose tables from), then coded chunks.
+// Assumes: count() and encode() may run for several chunks at once, each with its own scratch.
+// Both passes see the same symbols.
 #pragma once
 
 #include <memory>
@@ -45,8 +46,10 @@ class ChunkEncoder {
 
  protected:
   ChunkEncoder(const TensorView& tensor, Plan& plan) : tensor_(&tensor), plan_(&plan) {}
-  /// Appends the coded form, or leaves `out` alone and returns false when it is not under `limit` bytes.
-  virtual bool encode_coded(std::uint64_t c, Scratch& scratch, std::size_t limit, Bytes& out, EncodedChunk& chunk) const = 0;
+  /// Appends the coded form, or leaves `out` alone and returns false when it is not under `limit`
+  /// bytes.
+  virtual bool encode_coded(std::uint64_t c, Scratch& scratch, std::size_t limit, Bytes& out,
+                            EncodedChunk& chunk) const = 0;
   ByteSpan chunk_bytes(std::uint64_t c) const noexcept;
   bool is_constant(std::uint64_t c) const noexcept;
 
@@ -60,13 +63,16 @@ std::unique_ptr<ChunkEncoder> make_scaled_encoder(const TensorView& tensor, Plan
 std::unique_ptr<ChunkEncoder> make_kernel_encoder(const TensorView& tensor, Plan& plan);
 std::unique_ptr<ChunkEncoder> make_plane_encoder(const TensorView& tensor, Plan& plan);
 
-/// Appends a sequence's streams and sizes to scratch.streams and scratch.sizes; false when a size does not fit.
-bool append_sequence(const entropy::SequenceEncoder& encoder, const entropy::Table& table, unsigned streams_log2,
-                     const std::uint8_t* symbols, std::size_t n, Scratch& scratch);
+/// Appends a sequence's streams and sizes to scratch.streams and scratch.sizes; false when a size
+/// does not fit.
+bool append_sequence(const entropy::SequenceEncoder& encoder, const entropy::Table& table,
+                     unsigned streams_log2, const std::uint8_t* symbols, std::size_t n,
+                     Scratch& scratch);
 
-/// The cheapest table for a sequence of `parts` chunks under the options; ans only where it saves 1 % of
-/// `other_bits` + the sequence when the coder is automatic.
-entropy::Choice choose_for_options(const entropy::Counts& counts, const CompressOptions& options, std::uint64_t other_bits,
-                                   unsigned parts, entropy::GennormLayout layout = {});
+/// The cheapest table for a sequence of `parts` chunks under the options; ans only where it saves 1
+/// % of `other_bits` + the sequence when the coder is automatic.
+entropy::Choice choose_for_options(const entropy::Counts& counts, const CompressOptions& options,
+                                   std::uint64_t other_bits, unsigned parts,
+                                   entropy::GennormLayout layout = {});
 
 }  // namespace gradwire::lossless

@@ -25,7 +25,8 @@ std::size_t first_tap_count(const KernelParameters& p, std::size_t n, const std:
 }  // namespace
 
 template <typename Word>
-void TensorDecoder::decode_kernels(std::uint64_t c, std::span<std::uint8_t> out, Scratch& scratch) const {
+void TensorDecoder::decode_kernels(std::uint64_t c, std::span<std::uint8_t> out,
+                                   Scratch& scratch) const {
   const frame::TensorHeader& header = body_->header;
   const frame::ChunkEntry& entry = body_->index[c];
   const KernelParameters& p = header.kernels;
@@ -34,10 +35,12 @@ void TensorDecoder::decode_kernels(std::uint64_t c, std::span<std::uint8_t> out,
   const std::size_t coded = coded_mask(c, in, scratch);
   const std::uint8_t* mask = coded == n ? nullptr : scratch.mask.data();
   scratch.scales.resize(n / static_cast<std::size_t>(p.taps));
-  entropy::read_integers(in, scratch.scales, -predict::kMaxKernelScale, predict::kMaxKernelScale, "kernel scales");
+  entropy::read_integers(in, scratch.scales, -predict::kMaxKernelScale, predict::kMaxKernelScale,
+                         "kernel scales");
   scratch.side_bytes = in.offset() - body_->chunk_offset(c);
 
-  const std::size_t streams = streams_of(entry.second) + streams_of(entry.table) + (p.counted ? streams_of(entry.second + 1u) : 0);
+  const std::size_t streams = streams_of(entry.second) + streams_of(entry.table) +
+                              (p.counted ? streams_of(entry.second + 1u) : 0);
   const ChunkParts parts = split_chunk(in, streams, sizeof(Word), scratch, c);
   SequenceCursor cursor{parts.streams.data(), scratch.sizes};
   std::uint8_t* symbols = Scratch::sized(scratch.compact, n);
@@ -46,7 +49,8 @@ void TensorDecoder::decode_kernels(std::uint64_t c, std::span<std::uint8_t> out,
   decode_sequence(first_, entry.table, coded - first, cursor, symbols + first, c);
 
   const unsigned low_bits = p.kept - predict::kernel_fraction(header.dtype);
-  predict::KernelInput<Word> input{symbols, nullptr, nullptr, parts.escapes.data(), parts.escape_count};
+  predict::KernelInput<Word> input{symbols, nullptr, nullptr, parts.escapes.data(),
+                                   parts.escape_count};
   std::size_t low_bytes = 0;
   if (p.counted) {
     std::uint8_t* second = Scratch::sized(scratch.second, n);
@@ -71,7 +75,9 @@ void TensorDecoder::decode_kernels(std::uint64_t c, std::span<std::uint8_t> out,
   std::memcpy(out.data(), words, out.size());
 }
 
-template void TensorDecoder::decode_kernels<std::uint16_t>(std::uint64_t, std::span<std::uint8_t>, Scratch&) const;
-template void TensorDecoder::decode_kernels<std::uint32_t>(std::uint64_t, std::span<std::uint8_t>, Scratch&) const;
+template void TensorDecoder::decode_kernels<std::uint16_t>(std::uint64_t, std::span<std::uint8_t>,
+                                                           Scratch&) const;
+template void TensorDecoder::decode_kernels<std::uint32_t>(std::uint64_t, std::span<std::uint8_t>,
+                                                           Scratch&) const;
 
 }  // namespace gradwire::lossless

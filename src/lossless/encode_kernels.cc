@@ -20,14 +20,16 @@ class KernelEncoder final : public ChunkEncoder {
 
   bool counts_by_sample() const noexcept override { return true; }
   void floor_counts(Histograms& histograms) const noexcept override {
-    for (const std::size_t s : {0, 1}) histograms.floor(s, predict::kernel_alphabet(plan_->taps.effort));
+    for (const std::size_t s : {0, 1})
+      histograms.floor(s, predict::kernel_alphabet(plan_->taps.effort));
     if (parameters().counted) histograms.floor(2, kCountAlphabet);
   }
 
   void count(std::uint64_t c, Scratch& scratch, Histograms& histograms) const override {
     if (is_constant(c)) return;
     const predict::KernelSymbols<Word> chunk = symbolise(c, scratch);
-    for (std::size_t i = 0; i < chunk.count; ++i) ++histograms.single[i < chunk.first_tap ? 0 : 1][chunk.symbols[i]];
+    for (std::size_t i = 0; i < chunk.count; ++i)
+      ++histograms.single[i < chunk.first_tap ? 0 : 1][chunk.symbols[i]];
     if (!parameters().counted) return;
     for (std::size_t i = 0; i < chunk.count; ++i) ++histograms.single[2][chunk.second[i]];
   }
@@ -39,21 +41,26 @@ class KernelEncoder final : public ChunkEncoder {
     CompressOptions dynamic = options;  // no prebuilt table covers lattice symbols
     dynamic.tables = Tables::dynamic;
     for (std::size_t s = 0; s < (parameters().counted ? 3u : 2u); ++s) {
-      const entropy::Counts sequence{std::span(histograms.single[s]).first(s < 2 ? alphabet : kCountAlphabet), {}};
+      const entropy::Counts sequence{
+          std::span(histograms.single[s]).first(s < 2 ? alphabet : kCountAlphabet), {}};
       plan_->tables.push_back(choose_for_options(sequence, dynamic, raw_bits, parts).table);
     }
-    // The index names the table of later taps first; that of tap 0 is followed by that of the counts.
+    // The index names the table of later taps first; that of tap 0 is followed by that of the
+    // counts.
     std::swap(plan_->tables[0], plan_->tables[1]);
     plan_->primary = 0;
     plan_->second = 1;
-    for (const entropy::Table& table : plan_->tables) coders_.push_back(entropy::make_encoder(table));
+    for (const entropy::Table& table : plan_->tables)
+      coders_.push_back(entropy::make_encoder(table));
   }
 
  protected:
-  bool encode_coded(std::uint64_t c, Scratch& scratch, std::size_t limit, Bytes& out, EncodedChunk& result) const override {
+  bool encode_coded(std::uint64_t c, Scratch& scratch, std::size_t limit, Bytes& out,
+                    EncodedChunk& result) const override {
     const predict::KernelSymbols<Word> chunk = symbolise(c, scratch);
     const auto append = [&](std::size_t table, const std::uint8_t* symbols, std::size_t n) {
-      return append_sequence(*coders_[table], plan_->tables[table], plan_->header.streams_log2, symbols, n, scratch);
+      return append_sequence(*coders_[table], plan_->tables[table], plan_->header.streams_log2,
+                             symbols, n, scratch);
     };
     scratch.streams.clear();
     scratch.sizes.clear();
@@ -75,11 +82,14 @@ class KernelEncoder final : public ChunkEncoder {
 
  private:
   const KernelParameters& parameters() const noexcept { return plan_->header.kernels; }
-  unsigned low_bits() const noexcept { return parameters().kept - predict::kernel_fraction(tensor_->dtype); }
+  unsigned low_bits() const noexcept {
+    return parameters().kept - predict::kernel_fraction(tensor_->dtype);
+  }
 
   predict::KernelSymbols<Word> symbolise(std::uint64_t c, Scratch& scratch) const {
     const std::size_t n = plan_->header.chunk_size(c);
-    const Word* words = load_words(*tensor_, c * plan_->header.chunk_elements, n, std::get<std::vector<Word>>(scratch.words));
+    const Word* words = load_words(*tensor_, c * plan_->header.chunk_elements, n,
+                                   std::get<std::vector<Word>>(scratch.words));
     scratch.side.clear();
     scratch.escapes.clear();
     ByteWriter side(scratch.side);
@@ -91,17 +101,20 @@ class KernelEncoder final : public ChunkEncoder {
     predict::fit_kernel_scales(tensor_->dtype, parameters(), plan_->taps, words, n, scratch.scales);
     entropy::write_integers(scratch.scales, side);
 
-    predict::KernelSymbols<Word> chunk{Scratch::sized(scratch.symbols, n), 0, 0, Scratch::sized<Word>(scratch.records, n),
-                                       Scratch::sized(scratch.second, n), 0};
+    predict::KernelSymbols<Word> chunk{
+        Scratch::sized(scratch.symbols, n), 0, 0, Scratch::sized<Word>(scratch.records, n),
+        Scratch::sized(scratch.second, n),  0};
     scratch.raw.resize(n * (sizeof(Word) + 1) + 64);
     BitWriter raw(scratch.raw.data());
-    const predict::KernelRun run{tensor_->dtype, &parameters(), &plan_->taps, scratch.scales.data(), mask, n};
+    const predict::KernelRun run{tensor_->dtype,        &parameters(), &plan_->taps,
+                                 scratch.scales.data(), mask,          n};
     predict::apply_kernels(run, words, scratch.kernels, chunk, raw, scratch.escapes);
     scratch.raw.resize(raw.finish());
     return chunk;
   }
 
-  static std::uint8_t* write_map(const Word* words, std::size_t n, ByteWriter& side, Scratch& scratch) {
+  static std::uint8_t* write_map(const Word* words, std::size_t n, ByteWriter& side,
+                                 Scratch& scratch) {
     std::uint8_t* mask = Scratch::sized(scratch.mask, n);
     std::uint8_t* flags = Scratch::sized(scratch.compact, n);
     for (std::size_t i = 0; i < n; ++i) {
@@ -118,7 +131,8 @@ class KernelEncoder final : public ChunkEncoder {
 }  // namespace
 
 std::unique_ptr<ChunkEncoder> make_kernel_encoder(const TensorView& tensor, Plan& plan) {
-  if (tensor.dtype == DType::f32) return std::make_unique<KernelEncoder<std::uint32_t>>(tensor, plan);
+  if (tensor.dtype == DType::f32)
+    return std::make_unique<KernelEncoder<std::uint32_t>>(tensor, plan);
   return std::make_unique<KernelEncoder<std::uint16_t>>(tensor, plan);
 }
 

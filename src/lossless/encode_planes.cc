@@ -11,7 +11,8 @@ namespace {
 
 class PlaneEncoder final : public ChunkEncoder {
  public:
-  PlaneEncoder(const TensorView& tensor, Plan& plan) : ChunkEncoder(tensor, plan), width_(plan.header.element_bytes()) {}
+  PlaneEncoder(const TensorView& tensor, Plan& plan)
+      : ChunkEncoder(tensor, plan), width_(plan.header.element_bytes()) {}
 
   void count(std::uint64_t c, Scratch&, Histograms& histograms) const override {
     if (is_constant(c)) return;
@@ -23,12 +24,15 @@ class PlaneEncoder final : public ChunkEncoder {
 
   void choose_tables(const Histograms& histograms, const CompressOptions& options) override {
     const auto parts = static_cast<unsigned>(plan_->header.chunk_count());
-    for (std::size_t b = 0; b < width_; ++b) choose_plane(histograms.single[b], options, parts, plan_->header.planes[b]);
-    for (const entropy::Table& table : plan_->tables) coders_.push_back(entropy::make_encoder(table));
+    for (std::size_t b = 0; b < width_; ++b)
+      choose_plane(histograms.single[b], options, parts, plan_->header.planes[b]);
+    for (const entropy::Table& table : plan_->tables)
+      coders_.push_back(entropy::make_encoder(table));
   }
 
  protected:
-  bool encode_coded(std::uint64_t c, Scratch& scratch, std::size_t limit, Bytes& out, EncodedChunk& result) const override {
+  bool encode_coded(std::uint64_t c, Scratch& scratch, std::size_t limit, Bytes& out,
+                    EncodedChunk& result) const override {
     const ByteSpan bytes = chunk_bytes(c);
     const std::size_t n = bytes.size() / width_;
     std::uint8_t* plane = Scratch::sized(scratch.symbols, n);
@@ -43,8 +47,8 @@ class PlaneEncoder final : public ChunkEncoder {
       for (std::size_t i = 0; i < n; ++i) plane[i] = bytes[i * width_ + b];
       if (parameters.mode == frame::PlaneMode::raw) {
         scratch.raw.insert(scratch.raw.end(), plane, plane + n);
-      } else if (!append_sequence(*coders_[parameters.value], plan_->tables[parameters.value], plan_->header.streams_log2, plane,
-                                  n, scratch)) {
+      } else if (!append_sequence(*coders_[parameters.value], plan_->tables[parameters.value],
+                                  plan_->header.streams_log2, plane, n, scratch)) {
         return false;
       }
     }
@@ -53,8 +57,8 @@ class PlaneEncoder final : public ChunkEncoder {
   }
 
  private:
-  void choose_plane(const std::array<std::uint32_t, 256>& counts, const CompressOptions& options, unsigned parts,
-                    frame::PlaneParameters& plane) {
+  void choose_plane(const std::array<std::uint32_t, 256>& counts, const CompressOptions& options,
+                    unsigned parts, frame::PlaneParameters& plane) {
     const std::uint64_t n = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
     const auto most = std::max_element(counts.begin(), counts.end());
     if (*most == n) {

@@ -26,7 +26,8 @@ struct Symbolised {
   bool mapped;
 };
 
-void count_bytes(const std::uint8_t* symbols, std::size_t n, std::array<std::uint32_t, 256>& counts) noexcept {
+void count_bytes(const std::uint8_t* symbols, std::size_t n,
+                 std::array<std::uint32_t, 256>& counts) noexcept {
   // Four tables, so that equal neighbours do not wait for each other.
   std::array<std::array<std::uint32_t, 256>, 4> parts{};
   std::size_t i = 0;
@@ -34,10 +35,12 @@ void count_bytes(const std::uint8_t* symbols, std::size_t n, std::array<std::uin
     for (std::size_t k = 0; k < 4; ++k) ++parts[k][symbols[i + k]];
   }
   for (; i < n; ++i) ++parts[0][symbols[i]];
-  for (std::size_t s = 0; s < 256; ++s) counts[s] += parts[0][s] + parts[1][s] + parts[2][s] + parts[3][s];
+  for (std::size_t s = 0; s < 256; ++s)
+    counts[s] += parts[0][s] + parts[1][s] + parts[2][s] + parts[3][s];
 }
 
-void count_pairs(const std::uint8_t* symbols, std::size_t n, std::array<std::uint32_t, 256>& counts) noexcept {
+void count_pairs(const std::uint8_t* symbols, std::size_t n,
+                 std::array<std::uint32_t, 256>& counts) noexcept {
   std::size_t i = 0;
   for (; i + 2 <= n; i += 2) ++counts[symbols[i] | symbols[i + 1] << 4];
   if (i < n) ++counts[symbols[i]];
@@ -71,8 +74,10 @@ class ScaledEncoder final : public ChunkEncoder {
     const auto alphabet = parameters().joint ? kCountAlphabet : parameters().alphabet();
     entropy::Counts counts{std::span(histograms.single[0]).first(alphabet), {}};
     if (alphabet <= 16) counts.pairs = histograms.pairs;
-    const std::uint64_t raw_bits = std::uint64_t{plan_->header.elements} * parameters().record_bits();
-    const entropy::GennormLayout layout{parameters().step_log2, parameters().sign_mode != SignMode::raw};
+    const std::uint64_t raw_bits =
+        std::uint64_t{plan_->header.elements} * parameters().record_bits();
+    const entropy::GennormLayout layout{parameters().step_log2,
+                                        parameters().sign_mode != SignMode::raw};
     plan_->tables.push_back(choose_for_options(counts, options, raw_bits, parts, layout).table);
     plan_->tables.back().base = plan_->base;
     if (has_second()) {
@@ -80,20 +85,25 @@ class ScaledEncoder final : public ChunkEncoder {
       plan_->tables.push_back(choose_for_options(second, options, raw_bits, parts).table);
       plan_->second = 1;
     }
-    for (const entropy::Table& table : plan_->tables) coders_.push_back(entropy::make_encoder(table));
+    for (const entropy::Table& table : plan_->tables)
+      coders_.push_back(entropy::make_encoder(table));
   }
 
  protected:
-  bool encode_coded(std::uint64_t c, Scratch& scratch, std::size_t limit, Bytes& out, EncodedChunk& result) const override {
+  bool encode_coded(std::uint64_t c, Scratch& scratch, std::size_t limit, Bytes& out,
+                    EncodedChunk& result) const override {
     Symbolised<Word> chunk = symbolise(c, scratch);
     const unsigned streams_log2 = plan_->header.streams_log2;
     scratch.streams.clear();
     scratch.sizes.clear();
     if (parameters().counted) scratch.raw.resize(pack_counted(chunk, scratch));
     if (parameters().joint) join_counts(scratch, chunk);
-    if (!append_sequence(*coders_[0], plan_->tables[0], streams_log2, chunk.symbols, chunk.coded, scratch)) return false;
+    if (!append_sequence(*coders_[0], plan_->tables[0], streams_log2, chunk.symbols, chunk.coded,
+                         scratch))
+      return false;
     if (has_second()) {
-      if (!append_sequence(*coders_[1], plan_->tables[1], streams_log2, scratch.second.data(), chunk.record_count, scratch)) {
+      if (!append_sequence(*coders_[1], plan_->tables[1], streams_log2, scratch.second.data(),
+                           chunk.record_count, scratch)) {
         return false;
       }
     }
@@ -138,9 +148,11 @@ class ScaledEncoder final : public ChunkEncoder {
     scratch.escapes.clear();
     scratch.side.clear();
     const bool dead = has_dead(plan_->grid);
-    const predict::ScaledRun run{float_format(tensor_->dtype), &parameters(), &plan_->grid, plan_->base, first, n};
+    const predict::ScaledRun run{
+        float_format(tensor_->dtype), &parameters(), &plan_->grid, plan_->base, first, n};
     // Dead elements get the zero symbol too and are dropped below.
-    const std::size_t escapes = predict::apply_scaled(run, words, plan_->map_zeros || dead, symbols, records, scratch.escapes);
+    const std::size_t escapes = predict::apply_scaled(run, words, plan_->map_zeros || dead, symbols,
+                                                      records, scratch.escapes);
     Symbolised<Word> chunk{symbols, n, records, n, escapes, false};
     const auto zero = static_cast<std::uint8_t>(parameters().zero_symbol());
     const auto zeros = count_byte(symbols, n, zero);
@@ -157,7 +169,8 @@ class ScaledEncoder final : public ChunkEncoder {
   }
 
   /// Writes the flag map of live zeros.
-  static void write_map(const std::uint8_t* symbols, std::size_t n, std::uint8_t zero, std::size_t live, Scratch& scratch) {
+  static void write_map(const std::uint8_t* symbols, std::size_t n, std::uint8_t zero,
+                        std::size_t live, Scratch& scratch) {
     std::uint8_t* flags = Scratch::sized(scratch.compact, n);
     std::size_t k = 0;
     for (std::size_t i = 0; i < n; ++i) {
@@ -169,7 +182,8 @@ class ScaledEncoder final : public ChunkEncoder {
   }
 
   /// Drops symbols of located zeros, and records of all zeros.
-  static void compact(bool map_zeros, std::uint8_t zero, std::size_t n, Scratch& scratch, Symbolised<Word>& chunk) {
+  static void compact(bool map_zeros, std::uint8_t zero, std::size_t n, Scratch& scratch,
+                      Symbolised<Word>& chunk) {
     std::uint8_t* symbols = Scratch::sized(scratch.compact, n + 1);
     Word* records = Scratch::sized<Word>(scratch.packed, n + 1);
     std::size_t s = 0;
@@ -193,7 +207,8 @@ class ScaledEncoder final : public ChunkEncoder {
     std::uint8_t* second = Scratch::sized(scratch.second, chunk.record_count);
     scratch.raw.resize(chunk.record_count * sizeof(Word) + 64);
     BitWriter bits(scratch.raw.data());
-    split::pack_counted(chunk.records, chunk.record_count, {parameters().rest_bits(), parameters().low_count},
+    split::pack_counted(chunk.records, chunk.record_count,
+                        {parameters().rest_bits(), parameters().low_count},
                         parameters().sign_mode == SignMode::raw, second, bits);
     return bits.finish();
   }

@@ -21,10 +21,10 @@ constexpr std::uint64_t kPairTableBits = 1100;
 
 /// Histogram of residuals (x 2 + flip), from the sample.
 struct Residuals {
-  std::vector<std::int32_t> values;  ///< d x 2 + flip; kNoResidual for located zeros
-  std::int32_t least = 0;            ///< smallest d
-  std::vector<std::uint32_t> counts; ///< by d - least, both flips together
-  std::uint64_t coded = 0;           ///< elements that are no zero
+  std::vector<std::int32_t> values;   ///< d x 2 + flip; kNoResidual for located zeros
+  std::int32_t least = 0;             ///< smallest d
+  std::vector<std::uint32_t> counts;  ///< by d - least, both flips together
+  std::uint64_t coded = 0;            ///< elements that are no zero
   std::uint64_t zeros = 0;
   std::uint64_t map_bytes = 0;
   std::vector<std::uint8_t> fractions;  ///< count of each value, when counted
@@ -79,7 +79,8 @@ unsigned wide_window(const Residuals& residuals, std::uint64_t escape_bits, unsi
   while (size < kWideWindow) {
     const unsigned step = size + 4 <= kWideWindow ? 4 : kWideWindow - size;
     const Window wider = best_window(residuals, size + step);
-    if ((window.outside - wider.outside) * escape_bits <= std::uint64_t{4} * step * sign_factor) break;
+    if ((window.outside - wider.outside) * escape_bits <= std::uint64_t{4} * step * sign_factor)
+      break;
     size += step;
     window = wider;
   }
@@ -109,8 +110,10 @@ struct SymbolCounts {
     odd = !odd;
   }
   /// What the coder of the options would take, tables included.
-  std::uint64_t bits(unsigned alphabet, const CompressOptions& options, const Extent& extent) const {
-    const std::uint64_t information = extent.whole(information_bits<std::uint32_t>(single)) + 12 * alphabet;
+  std::uint64_t bits(unsigned alphabet, const CompressOptions& options,
+                     const Extent& extent) const {
+    const std::uint64_t information =
+        extent.whole(information_bits<std::uint32_t>(single)) + 12 * alphabet;
     if (options.coder == Coder::ans) return information;
     const std::uint64_t huffman = huffman_bits(alphabet, options.pairs, extent);
     // The automatic coder takes ans where it saves much; raw bits make its rule a little stricter.
@@ -147,7 +150,8 @@ std::uint64_t symbol_bits(const Residuals& residuals, const ScaledParameters& p,
       continue;
     }
     const auto t = static_cast<std::uint32_t>((v >> 1) - base);
-    symbols.add(t < p.window ? (t << flip_mask) + (static_cast<unsigned>(v) & flip_mask) : p.escape_symbol());
+    symbols.add(t < p.window ? (t << flip_mask) + (static_cast<unsigned>(v) & flip_mask)
+                             : p.escape_symbol());
     if (p.counted) second.add(residuals.fractions[i]);
   }
   std::uint64_t bits = symbols.bits(p.joint ? kCountAlphabet : p.alphabet(), options, extent);
@@ -157,12 +161,14 @@ std::uint64_t symbol_bits(const Residuals& residuals, const ScaledParameters& p,
 
 /// The count of every sampled element (0 for zeros), and the bits that they leave open.
 template <typename Word>
-void count_fractions(const ScaledParameters& p, FloatFormat format, const Word* words, std::size_t n, Residuals& residuals) {
+void count_fractions(const ScaledParameters& p, FloatFormat format, const Word* words,
+                     std::size_t n, Residuals& residuals) {
   const unsigned dropped = format.fraction_bits - p.kept;
   const Word mask = split::low_mask<Word>(p.rest_bits());
   const CountShape shape{p.rest_bits(), p.low_count};
   for (std::size_t i = 0; i < n; ++i) {
-    const unsigned v = words[i] == 0 ? 0 : count_of(static_cast<Word>(words[i] >> dropped) & mask, shape);
+    const unsigned v =
+        words[i] == 0 ? 0 : count_of(static_cast<Word>(words[i] >> dropped) & mask, shape);
     residuals.fractions.push_back(static_cast<std::uint8_t>(v));
     residuals.open_bits += words[i] == 0 ? 0 : open_bits(v, shape);
   }
@@ -178,9 +184,11 @@ Residuals collect(const TensorView& tensor, const Sample& sample, const Plan& pl
   std::size_t at = 0;
   for (const Sample::Run& run : sample.runs) {
     const Word* words = load_words(tensor, run.first, run.n, buffer);
-    const predict::ScaledRun scaled{float_format(tensor.dtype), &plan.header.scaled, &plan.grid, 0, run.first, run.n};
+    const predict::ScaledRun scaled{
+        float_format(tensor.dtype), &plan.header.scaled, &plan.grid, 0, run.first, run.n};
     predict::collect_residuals(scaled, words, residuals.values.data() + at);
-    if (plan.header.scaled.counted) count_fractions(plan.header.scaled, float_format(tensor.dtype), words, run.n, residuals);
+    if (plan.header.scaled.counted)
+      count_fractions(plan.header.scaled, float_format(tensor.dtype), words, run.n, residuals);
     const bool dead = has_dead(plan.grid);
     mask.resize(run.n);
     live_mask(plan.grid, plan.header.scaled, run.first, run.n, mask.data());
@@ -210,8 +218,8 @@ Residuals collect(const TensorView& tensor, const Sample& sample, const Plan& pl
 }  // namespace
 
 template <typename Word>
-std::uint64_t estimate_scaled(const TensorView& tensor, const Sample& sample, std::size_t side_bytes, const CompressOptions& options,
-                              Plan& plan) {
+std::uint64_t estimate_scaled(const TensorView& tensor, const Sample& sample,
+                              std::size_t side_bytes, const CompressOptions& options, Plan& plan) {
   ScaledParameters& p = plan.header.scaled;
   const FloatFormat format = float_format(tensor.dtype);
   Residuals residuals = collect<Word>(tensor, sample, plan);
@@ -235,8 +243,11 @@ std::uint64_t estimate_scaled(const TensorView& tensor, const Sample& sample, st
   return symbols + extent.whole(bits) + 8 * side_bytes;
 }
 
-template std::uint64_t estimate_scaled<std::uint16_t>(const TensorView&, const Sample&, std::size_t, const CompressOptions&, Plan&);
-template std::uint64_t estimate_scaled<std::uint32_t>(const TensorView&, const Sample&, std::size_t, const CompressOptions&, Plan&);
-template std::uint64_t estimate_scaled<std::uint64_t>(const TensorView&, const Sample&, std::size_t, const CompressOptions&, Plan&);
+template std::uint64_t estimate_scaled<std::uint16_t>(const TensorView&, const Sample&, std::size_t,
+                                                      const CompressOptions&, Plan&);
+template std::uint64_t estimate_scaled<std::uint32_t>(const TensorView&, const Sample&, std::size_t,
+                                                      const CompressOptions&, Plan&);
+template std::uint64_t estimate_scaled<std::uint64_t>(const TensorView&, const Sample&, std::size_t,
+                                                      const CompressOptions&, Plan&);
 
 }  // namespace gradwire::lossless

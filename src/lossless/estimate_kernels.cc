@@ -28,8 +28,8 @@ predict::Taps fit_kernels(const TensorView& tensor, const KernelParameters& p) {
 }
 
 template <typename Word>
-KernelSample<Word>::KernelSample(const TensorView& tensor, const Sample& sample, const KernelParameters& p,
-                                 const predict::Taps& taps) {
+KernelSample<Word>::KernelSample(const TensorView& tensor, const Sample& sample,
+                                 const KernelParameters& p, const predict::Taps& taps) {
   const auto group = static_cast<std::size_t>(p.taps * p.inner);
   for (const Sample::Run& run : sample.runs) {
     Piece piece;
@@ -64,14 +64,17 @@ std::uint64_t estimate_kernels(const KernelSample<Word>& sample, const Plan& pla
   Scratch scratch;
   for (const auto& piece : sample.pieces) {
     const std::size_t n = piece.words.size();
-    predict::KernelSymbols<Word> chunk{Scratch::sized(scratch.symbols, n), 0, 0, Scratch::sized<Word>(scratch.records, n),
-                                       Scratch::sized(scratch.second, n), 0};
+    predict::KernelSymbols<Word> chunk{
+        Scratch::sized(scratch.symbols, n), 0, 0, Scratch::sized<Word>(scratch.records, n),
+        Scratch::sized(scratch.second, n),  0};
     scratch.raw.resize(n * (sizeof(Word) + 1) + 64);
     scratch.escapes.clear();
     BitWriter raw(scratch.raw.data());
-    const predict::KernelRun run{dtype, &p, &plan.taps, piece.scales.data(), piece.zeros ? piece.mask.data() : nullptr, n};
+    const predict::KernelRun run{
+        dtype, &p, &plan.taps, piece.scales.data(), piece.zeros ? piece.mask.data() : nullptr, n};
     predict::apply_kernels(run, piece.words.data(), scratch.kernels, chunk, raw, scratch.escapes);
-    for (std::size_t i = 0; i < chunk.count; ++i) ++counts[i < chunk.first_tap ? 0 : 1][chunk.symbols[i]];
+    for (std::size_t i = 0; i < chunk.count; ++i)
+      ++counts[i < chunk.first_tap ? 0 : 1][chunk.symbols[i]];
     if (p.counted) {
       for (std::size_t i = 0; i < chunk.count; ++i) ++counts[2][chunk.second[i]];
     } else {
@@ -83,8 +86,13 @@ std::uint64_t estimate_kernels(const KernelSample<Word>& sample, const Plan& pla
   for (const auto& sequence : counts) bits += information_bits<std::uint32_t>(sequence);
   // Huffman's loss and the tables: about 0.03 bit an element.
   bits += sample.elements / 32;
+  Bytes taps;
+  ByteWriter writer(taps);
+  predict::write_taps(plan.taps, writer);
+  const std::uint64_t fixed_bytes = taps.size() + predict::kernel_alphabet(plan.taps.effort) + 8;
   const std::uint64_t n = plan.header.elements;
-  return n / sample.elements * bits + n % sample.elements * bits / sample.elements + 8 * 128;
+  return n / sample.elements * bits + n % sample.elements * bits / sample.elements +
+         8 * fixed_bytes;
 }
 
 #define GRADWIRE_ESTIMATE(Word)                                                         \

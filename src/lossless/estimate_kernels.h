@@ -1,5 +1,6 @@
 // What coding by kernels would cost, from a sample.
-// In: a tensor and a plan of pipeline kernels. Out: fitted taps; estimated bits of the whole tensor.
+// In: a tensor and a plan of pipeline kernels.
+// Out: fitted taps; estimated bits of the whole tensor.
 // Assumes: sample runs hold whole kernels.
 #pragma once
 
@@ -14,7 +15,8 @@ predict::Taps fit_kernels(const TensorView& tensor, const KernelParameters& para
 /// Sampled kernels with their scales, which do not depend on the effort.
 template <typename Word>
 struct KernelSample {
-  KernelSample(const TensorView& tensor, const Sample& sample, const KernelParameters& parameters, const predict::Taps& taps);
+  KernelSample(const TensorView& tensor, const Sample& sample, const KernelParameters& parameters,
+               const predict::Taps& taps);
 
   struct Piece {
     std::vector<Word> words;

@@ -1,6 +1,6 @@
 // Signs as a product of a sign a row and a sign a column: the rank-one part of a gradient matrix
-// (error x input) decides many of them. Alternating majority votes on a sample of rows give the columns'
-// signs; one pass over the tensor then gives every row's.
+// (error x input) decides many of them. Alternating majority votes on a sample of rows give the
+// columns' signs; one pass over the tensor then gives every row's.
 
 #include <algorithm>
 
@@ -17,7 +17,8 @@ constexpr int kRounds = 4;
 using SignMatrix = std::vector<std::int8_t>;  ///< rows x columns of -1, 0 (no vote), 1
 
 template <typename Word>
-void load_signs(const TensorView& tensor, std::uint64_t row, std::size_t columns, std::vector<Word>& buffer, std::int8_t* out) {
+void load_signs(const TensorView& tensor, std::uint64_t row, std::size_t columns,
+                std::vector<Word>& buffer, std::int8_t* out) {
   const unsigned shift = split::sign_shift(float_format(tensor.dtype));
   const Word* words = load_words(tensor, row * columns, columns, buffer);
   for (std::size_t j = 0; j < columns; ++j) {
@@ -32,10 +33,13 @@ std::int32_t agreement(const std::int8_t* a, const std::int8_t* b, std::size_t n
   return sum;
 }
 
-std::int8_t majority(std::int32_t votes) noexcept { return votes < 0 ? std::int8_t{-1} : std::int8_t{1}; }
+std::int8_t majority(std::int32_t votes) noexcept {
+  return votes < 0 ? std::int8_t{-1} : std::int8_t{1};
+}
 
 /// Alternates from a start; `signs` becomes the columns' signs. Returns the agreement reached.
-std::int64_t alternate(const SignMatrix& matrix, std::size_t rows, std::vector<std::int8_t>& signs) {
+std::int64_t alternate(const SignMatrix& matrix, std::size_t rows,
+                       std::vector<std::int8_t>& signs) {
   const std::size_t columns = signs.size();
   std::vector<std::int32_t> votes(columns);
   std::int64_t total = 0;
@@ -54,7 +58,8 @@ std::int64_t alternate(const SignMatrix& matrix, std::size_t rows, std::vector<s
   return total;
 }
 
-std::vector<std::int8_t> fit_columns(const SignMatrix& matrix, std::size_t rows, std::size_t columns) {
+std::vector<std::int8_t> fit_columns(const SignMatrix& matrix, std::size_t rows,
+                                     std::size_t columns) {
   std::vector<std::int8_t> best;
   std::int64_t most = -1;
   for (const std::size_t start : {std::size_t{0}, rows / 2}) {
@@ -84,7 +89,8 @@ void fit_signs(const TensorView& tensor, std::uint64_t columns_wide, predict::Gr
   }
   const std::vector<std::int8_t> signs = fit_columns(matrix, sampled, columns);
   grid.column_signs.resize(columns);
-  std::transform(signs.begin(), signs.end(), grid.column_signs.begin(), [](std::int8_t s) { return s < 0 ? 1 : 0; });
+  std::transform(signs.begin(), signs.end(), grid.column_signs.begin(),
+                 [](std::int8_t s) { return s < 0 ? 1 : 0; });
   grid.row_signs.resize(rows);
   std::vector<std::int8_t> row(columns);
   for (std::size_t r = 0; r < rows; ++r) {

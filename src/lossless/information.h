@@ -1,5 +1,8 @@
-// Information content in integers, so that choices do not depend on a CPU's or a library's logarithm.
-// In: counts. Out: bits in units of 1/65536. Assumes: totals below 2^32.
+// Information content in integers, so that choices do not depend on a CPU's or a library's
+// logarithm.
+// In: counts.
+// Out: bits in units of 1/65536.
+// Assumes: totals below 2^32.
 #pragma once
 
 #include <bit>
@@ -10,7 +13,7 @@ namespace gradwire::lossless {
 
 /// log2(x) x 65536 for x >= 1, exact to one unit.
 constexpr std::uint64_t log2_fixed(std::uint64_t x) noexcept {
-  const int whole = std::bit_width(x) - 1;
+  const int whole = static_cast<int>(std::bit_width(x)) - 1;
   std::uint64_t mantissa = whole <= 31 ? x << (31 - whole) : x >> (whole - 31);  // [2^31, 2^32)
   std::uint64_t result = static_cast<std::uint64_t>(whole);
   for (int i = 0; i < 16; ++i) {

@@ -1,5 +1,6 @@
 // What the encoder has decided for a tensor before it writes the first chunk.
-// In: choices of the planner. Out: the header, side information and tables that chunks are coded with.
+// In: choices of the planner.
+// Out: the header, side information and tables that chunks are coded with.
 // Assumes: the caller's tensor outlives it.
 #pragma once
 
@@ -17,14 +18,15 @@ struct Plan {
   bool all_stored = false;  ///< do not try to code chunks
   predict::Grid grid;
   predict::Taps taps;
-  std::int32_t base = 0;                ///< of the primary table (scaled)
-  std::vector<entropy::Table> tables;   ///< filled after counting
-  std::uint8_t primary = 0, second = 0; ///< table indices of every chunk
+  std::int32_t base = 0;                 ///< of the primary table (scaled)
+  std::vector<entropy::Table> tables;    ///< filled after counting
+  std::uint8_t primary = 0, second = 0;  ///< table indices of every chunk
 };
 
 /// The tensor's words for a run of elements, copied to aligned memory.
 template <typename Word>
-const Word* load_words(const TensorView& tensor, std::uint64_t first, std::size_t n, std::vector<Word>& buffer) {
+const Word* load_words(const TensorView& tensor, std::uint64_t first, std::size_t n,
+                       std::vector<Word>& buffer) {
   if (buffer.size() < n) buffer.resize(n);
   std::memcpy(buffer.data(), tensor.data.data() + first * sizeof(Word), n * sizeof(Word));
   return buffer.data();

@@ -15,7 +15,7 @@ namespace gradwire::lossless {
 namespace {
 
 constexpr std::uint64_t kMinScaledElements = 64;
-constexpr unsigned kHalfOctave = 3;     ///< in sixteenths, as a power of two
+constexpr unsigned kHalfOctave = 3;  ///< in sixteenths, as a power of two
 constexpr unsigned kQuarterOctave = 2;
 
 /// Tries candidate plans against each other and keeps the cheapest.
@@ -37,7 +37,8 @@ class Planner {
     const predict::Grid dead = best_.grid;
     const std::uint64_t n = best_.header.elements;
     const std::uint64_t rows = n / plain.columns;
-    if (options_.level >= 2 && n >= kMinScaledElements && rows > 1 && rows + plain.columns <= side_limit(n)) {
+    if (options_.level >= 2 && n >= kMinScaledElements && rows > 1 &&
+        rows + plain.columns <= side_limit(n)) {
       try_scales(plain, dead, 0, kHalfOctave);
       if (options_.level >= 3) try_scales(plain, dead, std::min(2u, plain.kept), kQuarterOctave);
     }
@@ -53,7 +54,8 @@ class Planner {
   /// Taps of a convolution kernel: the product of dimensions 2 and up, where it is small.
   static std::uint64_t kernel_taps(std::span<const std::uint64_t> shape) {
     if (shape.size() < 3 || shape.size() > 5) return 1;
-    const std::uint64_t taps = std::accumulate(shape.begin() + 2, shape.end(), std::uint64_t{1}, std::multiplies<>());
+    const std::uint64_t taps =
+        std::accumulate(shape.begin() + 2, shape.end(), std::uint64_t{1}, std::multiplies<>());
     return taps >= 2 && taps <= 64 ? taps : 1;
   }
 
@@ -90,7 +92,9 @@ class Planner {
       find_dead_lines<Word>(tensor_, base.header.scaled.columns, dead);
     }
     for (const bool map : {false, true}) {
-      if (map ? options_.zeros == Zeros::in_band : options_.zeros == Zeros::runs || options_.zeros == Zeros::bitmap) continue;
+      if (map ? options_.zeros == Zeros::in_band
+              : options_.zeros == Zeros::runs || options_.zeros == Zeros::bitmap)
+        continue;
       Plan plan = base;
       plan.map_zeros = map;
       plan.header.scaled.has_zero = !map;
@@ -109,12 +113,14 @@ class Planner {
     plan.map_zeros = !plan.map_zeros;
     ScaledParameters& p = plan.header.scaled;
     p.has_zero = !plan.map_zeros;
-    const std::size_t side = write_dead(plan.grid).size() + (p.has_scales ? write_scales(plan.grid).size() : 0) +
-                             (p.sign_mode == SignMode::rank_one ? write_signs(plan.grid).size() : 0);
+    const std::size_t side =
+        write_dead(plan.grid).size() + (p.has_scales ? write_scales(plan.grid).size() : 0) +
+        (p.sign_mode == SignMode::rank_one ? write_signs(plan.grid).size() : 0);
     consider(std::move(plan), side);
   }
 
-  /// Fraction bits kept (what lies below becomes escapes), and records by count of significant bits.
+  /// Fraction bits kept (what lies below becomes escapes), and records by count of significant
+  /// bits.
   void choose_fractions() {
     const Plan base = best_;
     const std::size_t side = write_dead(base.grid).size();
@@ -130,7 +136,8 @@ class Planner {
       plan.header.scaled.counted = true;
       plan.header.scaled.low_count = cheapest_low_count(base.header.scaled.kept);
       plan.header.scaled.joint = joint;
-      if (!joint || (options_.pairs && options_.coder != Coder::ans)) consider(std::move(plan), side);
+      if (!joint || (options_.pairs && options_.coder != Coder::ans))
+        consider(std::move(plan), side);
     }
   }
 
@@ -157,11 +164,13 @@ class Planner {
     std::uint64_t beyond = 0;
     std::uint64_t least = UINT64_MAX;
     unsigned best = base.header.scaled.kept;
-    const std::uint64_t count = std::accumulate(survey_.significant.begin(), survey_.significant.end(), std::uint64_t{0});
+    const std::uint64_t count =
+        std::accumulate(survey_.significant.begin(), survey_.significant.end(), std::uint64_t{0});
     for (unsigned kept = base.header.scaled.kept;; --kept) {
       ScaledParameters p = base.header.scaled;
       p.kept = kept;
-      const std::uint64_t bits = count * kept + beyond * (8 * predict::escape_bytes(float_format(tensor_.dtype), p) + 8);
+      const std::uint64_t bits =
+          count * kept + beyond * (8 * predict::escape_bytes(float_format(tensor_.dtype), p) + 8);
       if (bits < least) {
         least = bits;
         best = kept;
@@ -174,7 +183,8 @@ class Planner {
   }
 
   /// Scales in steps of `units` sixteenths, with raw signs and with rank-one signs.
-  void try_scales(const ScaledParameters& plain, const predict::Grid& dead, unsigned step_log2, unsigned units) {
+  void try_scales(const ScaledParameters& plain, const predict::Grid& dead, unsigned step_log2,
+                  unsigned units) {
     Plan plan = best_;
     plan.grid = dead;
     plan.header.scaled = plain;
@@ -184,7 +194,8 @@ class Planner {
     if (step_log2 > 0 && plan.header.scaled.counted) {
       plan.header.scaled.joint = false;  // too many symbols for it
       if (plan.header.scaled.kept <= step_log2) return;
-      plan.header.scaled.low_count = std::min(plan.header.scaled.low_count, plan.header.scaled.rest_bits());
+      plan.header.scaled.low_count =
+          std::min(plan.header.scaled.low_count, plan.header.scaled.rest_bits());
     }
     if (means_.rows.empty()) means_ = fit_scales<Word>(tensor_, plain.columns, survey_.zeros > 0);
     quantise_scales(means_, units, plan.grid);
@@ -214,7 +225,8 @@ class Planner {
     p.inner = 1;
     plan.grid.row_signs.clear();
     plan.grid.column_signs.clear();
-    const std::size_t side = write_dead(plan.grid).size() + (p.has_scales ? write_scales(plan.grid).size() : 0);
+    const std::size_t side =
+        write_dead(plan.grid).size() + (p.has_scales ? write_scales(plan.grid).size() : 0);
     consider(std::move(plan), side);
   }
 
@@ -223,7 +235,8 @@ class Planner {
     Plan plan;
     plan.header = plain_header(tensor_);
     plan.header.pipeline = frame::Pipeline::kernels;
-    plan.header.chunk_elements = static_cast<std::uint32_t>(frame::kMaxChunkElements / taps_ * taps_);
+    plan.header.chunk_elements =
+        static_cast<std::uint32_t>(frame::kMaxChunkElements / taps_ * taps_);
     KernelParameters& p = plan.header.kernels;
     p.taps = taps_;
     p.counted = plain.counted && tensor_.dtype == DType::f32;
@@ -280,7 +293,8 @@ Plan make_plan(const TensorView& tensor, const CompressOptions& options) {
     plan.header = plain_header(tensor);
     return plan;
   }
-  return split::with_word(tensor.dtype, [&](auto word) { return Planner<decltype(word)>(tensor, options).choose(); });
+  return split::with_word(
+      tensor.dtype, [&](auto word) { return Planner<decltype(word)>(tensor, options).choose(); });
 }
 
 }  // namespace gradwire::lossless

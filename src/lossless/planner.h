@@ -1,5 +1,7 @@
 // The choice of a plan: which pipeline, prediction, zero mode and fraction mode a tensor gets.
-// In: a tensor and options. Out: a plan without tables. Assumes: data and shape agree, n > 0.
+// In: a tensor and options.
+// Out: a plan without tables.
+// Assumes: data and shape agree, n > 0.
 #pragma once
 
 #include "lossless/plan.h"

@@ -1,5 +1,6 @@
 // Where the next sequence of a chunk begins.
-// In: the chunk's streams and sizes. Out: a cursor that moves on as sequences are decoded.
+// In: the chunk's streams and sizes.
+// Out: a cursor that moves on as sequences are decoded.
 // Assumes: the sizes sum to the bytes of the streams.
 #pragma once
 

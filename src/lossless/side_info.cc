@@ -13,10 +13,13 @@ using predict::Grid;
 
 constexpr std::int32_t kScaleLimit = 32768;
 
-bool is_live(const std::vector<std::uint8_t>& dead, std::size_t i) noexcept { return dead.empty() || dead[i] == 0; }
+bool is_live(const std::vector<std::uint8_t>& dead, std::size_t i) noexcept {
+  return dead.empty() || dead[i] == 0;
+}
 
 template <typename T>
-std::vector<std::int32_t> live_values(const std::vector<T>& values, const std::vector<std::uint8_t>& dead) {
+std::vector<std::int32_t> live_values(const std::vector<T>& values,
+                                      const std::vector<std::uint8_t>& dead) {
   std::vector<std::int32_t> live;
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (is_live(dead, i)) live.push_back(values[i]);
@@ -31,7 +34,8 @@ std::size_t live_count(std::size_t n, const std::vector<std::uint8_t>& dead) {
 void read_dead(const frame::Span& span, std::size_t rows, std::size_t columns, Grid& grid) {
   ByteReader in = span.reader();
   const unsigned flags = in.u8("dead flags");
-  if (flags < 1 || flags > 3) fail(ErrorKind::corrupt, "dead flags at byte {}: {} found, 1 to 3 allowed", span.offset, flags);
+  if (flags < 1 || flags > 3)
+    fail(ErrorKind::corrupt, "dead flags at byte {}: {} found, 1 to 3 allowed", span.offset, flags);
   if (flags & 1) {
     grid.row_dead.resize(rows);
     entropy::read_flags(in, grid.row_dead, "dead rows");
@@ -43,7 +47,8 @@ void read_dead(const frame::Span& span, std::size_t rows, std::size_t columns, G
   in.expect_end("dead");
 }
 
-std::vector<std::int16_t> read_scale_line(ByteReader& in, std::size_t n, const std::vector<std::uint8_t>& dead,
+std::vector<std::int16_t> read_scale_line(ByteReader& in, std::size_t n,
+                                          const std::vector<std::uint8_t>& dead,
                                           const char* field) {
   std::vector<std::int32_t> live(live_count(n, dead));
   entropy::read_integers(in, live, -kScaleLimit, kScaleLimit - 1, field);
@@ -55,19 +60,21 @@ std::vector<std::int16_t> read_scale_line(ByteReader& in, std::size_t n, const s
   return scales;
 }
 
-std::vector<std::uint8_t> read_sign_line(ByteReader& in, std::size_t n, const std::vector<std::uint8_t>& dead,
-                                         const char* field) {
+std::vector<std::uint8_t> read_sign_line(ByteReader& in, std::size_t n,
+                                         const std::vector<std::uint8_t>& dead, const char* field) {
   const std::size_t at = in.offset();
   BitReader bits(in.bytes(field, (live_count(n, dead) + 7) / 8));
   std::vector<std::uint8_t> signs(n, 0);
   for (std::size_t i = 0; i < n; ++i) {
     if (is_live(dead, i)) signs[i] = static_cast<std::uint8_t>(bits.get(1));
   }
-  if (!bits.at_exact_end()) fail(ErrorKind::corrupt, "{} at byte {}: padding bits are not zero", field, at);
+  if (!bits.at_exact_end())
+    fail(ErrorKind::corrupt, "{} at byte {}: padding bits are not zero", field, at);
   return signs;
 }
 
-void write_sign_line(const std::vector<std::uint8_t>& signs, const std::vector<std::uint8_t>& dead, Bytes& out) {
+void write_sign_line(const std::vector<std::uint8_t>& signs, const std::vector<std::uint8_t>& dead,
+                     Bytes& out) {
   Bytes bits(signs.size() / 8 + 16);
   BitWriter writer(bits.data());
   for (std::size_t i = 0; i < signs.size(); ++i) {
@@ -96,8 +103,8 @@ Grid read_grid(const frame::TensorBody& body) {
   if (dead && !scaled) check_presence(body, frame::Section::dead, false);
   if (!dead && !signs && !(scaled && p.has_scales)) return grid;
   if (body.header.rows() + p.columns > side_limit(body.header.elements)) {
-    fail(ErrorKind::corrupt, "columns: a view of {} x {} has too many lines for {} elements", body.header.rows(), p.columns,
-         body.header.elements);
+    fail(ErrorKind::corrupt, "columns: a view of {} x {} has too many lines for {} elements",
+         body.header.rows(), p.columns, body.header.elements);
   }
   const auto rows = static_cast<std::size_t>(body.header.rows());
   const auto columns = static_cast<std::size_t>(p.columns);
@@ -117,13 +124,16 @@ Grid read_grid(const frame::TensorBody& body) {
   return grid;
 }
 
-bool has_dead(const Grid& grid) noexcept { return !grid.row_dead.empty() || !grid.column_dead.empty(); }
+bool has_dead(const Grid& grid) noexcept {
+  return !grid.row_dead.empty() || !grid.column_dead.empty();
+}
 
 Bytes write_dead(const Grid& grid) {
   Bytes out;
   if (!has_dead(grid)) return out;
   ByteWriter writer(out);
-  writer.u8(static_cast<std::uint8_t>((grid.row_dead.empty() ? 0 : 1) | (grid.column_dead.empty() ? 0 : 2)));
+  writer.u8(static_cast<std::uint8_t>((grid.row_dead.empty() ? 0 : 1) |
+                                      (grid.column_dead.empty() ? 0 : 2)));
   if (!grid.row_dead.empty()) entropy::write_flags(grid.row_dead, writer);
   if (!grid.column_dead.empty()) entropy::write_flags(grid.column_dead, writer);
   return out;
@@ -144,8 +154,8 @@ Bytes write_signs(const Grid& grid) {
   return out;
 }
 
-std::size_t live_mask(const Grid& grid, const ScaledParameters& parameters, std::uint64_t first, std::size_t n,
-                      std::uint8_t* mask) {
+std::size_t live_mask(const Grid& grid, const ScaledParameters& parameters, std::uint64_t first,
+                      std::size_t n, std::uint8_t* mask) {
   if (!has_dead(grid)) return n;
   const std::uint64_t columns = parameters.columns;
   std::uint64_t row = (first + parameters.origin) / columns;

@@ -1,5 +1,6 @@
 // Dead rows and columns, scales and signs of a tensor (docs/format.md 3.2 to 3.4).
-// In: the grid and its sections. Out: section payloads, or a grid that covers the view.
+// In: the grid and its sections.
+// Out: section payloads, or a grid that covers the view.
 // Assumes: the header has been checked; the payloads are untrusted.
 #pragma once
 
@@ -18,10 +19,10 @@ Bytes write_dead(const predict::Grid& grid);
 Bytes write_scales(const predict::Grid& grid);
 Bytes write_signs(const predict::Grid& grid);
 
-/// mask[i] = 1 where element first + i is live. Returns the number of live elements; writes nothing and
-/// returns n when the grid has no dead lines.
-std::size_t live_mask(const predict::Grid& grid, const ScaledParameters& parameters, std::uint64_t first, std::size_t n,
-                      std::uint8_t* mask);
+/// mask[i] = 1 where element first + i is live. Returns the number of live elements; writes nothing
+/// and returns n when the grid has no dead lines.
+std::size_t live_mask(const predict::Grid& grid, const ScaledParameters& parameters,
+                      std::uint64_t first, std::size_t n, std::uint8_t* mask);
 bool has_dead(const predict::Grid& grid) noexcept;
 
 }  // namespace gradwire::lossless

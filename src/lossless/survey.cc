@@ -24,13 +24,16 @@ template <typename Word>
 class RowReader {
  public:
   RowReader(const TensorView& tensor, std::uint64_t columns)
-      : tensor_(tensor), columns_(columns), buffer_(static_cast<std::size_t>(std::min<std::uint64_t>(columns, kBlock))) {}
+      : tensor_(tensor),
+        columns_(columns),
+        buffer_(static_cast<std::size_t>(std::min<std::uint64_t>(columns, kBlock))) {}
   /// Calls function(words, first column, n) over row r.
   template <typename Function>
   void operator()(std::uint64_t r, const Function& function) {
     for (std::uint64_t column = 0; column < columns_; column += kBlock) {
       const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(columns_ - column, kBlock));
-      function(load_words(tensor_, r * columns_ + column, n, buffer_), static_cast<std::size_t>(column), n);
+      function(load_words(tensor_, r * columns_ + column, n, buffer_),
+               static_cast<std::size_t>(column), n);
     }
   }
 
@@ -41,7 +44,8 @@ class RowReader {
 };
 
 template <typename Word>
-void count_significant(const TensorView& tensor, const Sample& sample, unsigned fraction, Survey& survey) {
+void count_significant(const TensorView& tensor, const Sample& sample, unsigned fraction,
+                       Survey& survey) {
   std::vector<Word> buffer;
   const Word mask = split::low_mask<Word>(fraction);
   for (const Sample::Run& run : sample.runs) {
@@ -79,7 +83,8 @@ template <typename Word>
 class ScaleFit {
  public:
   ScaleFit(const TensorView& tensor, std::uint64_t columns)
-      : shift_(float_format(tensor.dtype).fraction_bits - 4),  // exponent and four fraction bits: sixteenths of an octave
+      : shift_(float_format(tensor.dtype).fraction_bits -
+               4),  // exponent and four fraction bits: sixteenths of an octave
         mask_(split::low_mask<Word>(split::sign_shift(float_format(tensor.dtype)))),
         rows_(static_cast<std::size_t>(row_count(tensor, columns))),
         read_(tensor, columns),
@@ -104,7 +109,8 @@ class ScaleFit {
   }
 
  private:
-  static constexpr std::size_t kFlushRows = 16384;  ///< a logarithm is below 2^15, so 32 bits hold this many
+  static constexpr std::size_t kFlushRows =
+      16384;  ///< a logarithm is below 2^15, so 32 bits hold this many
 
   template <bool kZeros>
   void fit_row(std::size_t r) {
@@ -215,7 +221,8 @@ void find_dead_lines(const TensorView& tensor, std::uint64_t columns, predict::G
     grid.row_dead[static_cast<std::size_t>(r)] = any == 0;
   }
   grid.column_dead.resize(column_live.size());
-  std::transform(column_live.begin(), column_live.end(), grid.column_dead.begin(), [](std::uint8_t live) { return live ^ 1; });
+  std::transform(column_live.begin(), column_live.end(), grid.column_dead.begin(),
+                 [](std::uint8_t live) { return live ^ 1; });
   keep_if_worth(grid.row_dead, columns);
   keep_if_worth(grid.column_dead, rows);
 }
@@ -223,23 +230,26 @@ void find_dead_lines(const TensorView& tensor, std::uint64_t columns, predict::G
 template <typename Word>
 ScaleMeans fit_scales(const TensorView& tensor, std::uint64_t columns, bool has_zeros) {
   ScaleFit<Word> fit(tensor, columns);
-  for (int k = 0; k < (has_zeros ? 3 : 1); ++k) has_zeros ? fit.template sweep<true>() : fit.template sweep<false>();
+  for (int k = 0; k < (has_zeros ? 3 : 1); ++k)
+    has_zeros ? fit.template sweep<true>() : fit.template sweep<false>();
   return {std::move(fit.row_means), std::move(fit.column_means)};
 }
 
 void quantise_scales(const ScaleMeans& means, unsigned units_log2, predict::Grid& grid) {
-  const auto quantise = [&](const std::vector<std::int32_t>& values, std::vector<std::int16_t>& scales) {
+  const auto quantise = [&](const std::vector<std::int32_t>& values,
+                            std::vector<std::int16_t>& scales) {
     scales.resize(values.size());
-    std::transform(values.begin(), values.end(), scales.begin(),
-                   [&](std::int32_t value) { return static_cast<std::int16_t>(rounded_shift(value, units_log2)); });
+    std::transform(values.begin(), values.end(), scales.begin(), [&](std::int32_t value) {
+      return static_cast<std::int16_t>(rounded_shift(value, units_log2));
+    });
   };
   quantise(means.rows, grid.row_scales);
   quantise(means.columns, grid.column_scales);
 }
 
-#define GRADWIRE_SURVEY(Word)                                                                  \
-  template Survey survey_tensor<Word>(const TensorView&, const Sample&);                       \
-  template void find_dead_lines<Word>(const TensorView&, std::uint64_t, predict::Grid&);       \
+#define GRADWIRE_SURVEY(Word)                                                            \
+  template Survey survey_tensor<Word>(const TensorView&, const Sample&);                 \
+  template void find_dead_lines<Word>(const TensorView&, std::uint64_t, predict::Grid&); \
   template ScaleMeans fit_scales<Word>(const TensorView&, std::uint64_t, bool);
 
 GRADWIRE_SURVEY(std::uint16_t)

@@ -1,5 +1,7 @@
 // A first look at a float tensor: zeros, dead lines, bits in use, and a sample to try plans on.
-// In: a tensor and a view. Out: counts and grids. Assumes: n > 0.
+// In: a tensor and a view.
+// Out: counts and grids.
+// Assumes: n > 0.
 #pragma once
 
 #include <array>
@@ -24,8 +26,9 @@ Sample take_sample(std::uint64_t elements, std::uint64_t group);
 
 struct Survey {
   std::uint64_t zeros = 0;
-  unsigned fraction_bits = 0;                  ///< that any element uses
-  std::array<std::uint64_t, 65> significant{};  ///< sampled non-zero elements by number of fraction bits used
+  unsigned fraction_bits = 0;  ///< that any element uses
+  std::array<std::uint64_t, 65>
+      significant{};  ///< sampled non-zero elements by number of fraction bits used
 };
 
 template <typename Word>

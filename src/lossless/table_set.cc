@@ -9,7 +9,9 @@ std::vector<entropy::Table> read_tables(const frame::Span& span) {
   if (!span.present) return tables;
   ByteReader in = span.reader();
   const std::uint64_t count = in.count("table count", entropy::kMaxTables);
-  if (count == 0) fail(ErrorKind::corrupt, "table count at byte {}: 0 found, 1 to {} allowed", span.offset, entropy::kMaxTables);
+  if (count == 0)
+    fail(ErrorKind::corrupt, "table count at byte {}: 0 found, 1 to {} allowed", span.offset,
+         entropy::kMaxTables);
   for (std::uint64_t t = 0; t < count; ++t) tables.push_back(entropy::read_table(in));
   in.expect_end("tables");
   return tables;
@@ -24,10 +26,11 @@ Bytes write_tables(const std::vector<entropy::Table>& tables) {
   return out;
 }
 
-void DecoderSet::add(const std::vector<entropy::Table>& tables, std::size_t index, unsigned alphabet, std::uint64_t symbols,
-                     const char* where) {
+void DecoderSet::add(const std::vector<entropy::Table>& tables, std::size_t index,
+                     unsigned alphabet, std::uint64_t symbols, const char* where) {
   if (index >= tables.size()) {
-    fail(ErrorKind::corrupt, "{}: table index {} found, there are {} tables", where, index, tables.size());
+    fail(ErrorKind::corrupt, "{}: table index {} found, there are {} tables", where, index,
+         tables.size());
   }
   if (decoders_[index]) return;
   entropy::Table table = tables[index];

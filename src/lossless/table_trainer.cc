@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::size_t kLeastPiece = 512;
 constexpr std::size_t kMostPiece = std::size_t{64} << 10;
-constexpr std::size_t kPiecesASize = 8;  ///< of one tensor, so that no size outweighs the others
-constexpr unsigned kPlainAlphabet = 16;  ///< of a window of 14 residuals with zero and escape
+constexpr std::size_t kPiecesASize = 8;    ///< of one tensor, so that no size outweighs the others
+constexpr unsigned kPlainAlphabet = 16;    ///< of a window of 14 residuals with zero and escape
 constexpr unsigned kFlippedAlphabet = 30;  ///< of the same with sign flips; other windows vary
 
 /// Tables of sequences of one use say nothing of others; of dynamic ones no plan depends on the

@@ -1,6 +1,8 @@
 // Prebuilt code tables from the histograms that the encoder makes (docs/format.md 4.5).
-// In: tensors. Out: a family of tables and its text. Assumes: data and shape agree. The result
-// depends on the tensors, their order and the options' level, coder and pairs only.
+// In: tensors.
+// Out: a family of tables and its text.
+// Assumes: data and shape agree. The result depends on the tensors, their order and the options'
+// level, coder and pairs only.
 #pragma once
 
 #include <map>

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/fail.h"
 #include "base/counted.h"
+#include "base/fail.h"
 #include "lossless/sequence_cursor.h"
 #include "lossless/side_info.h"
 #include "stages/split/words.h"
@@ -18,7 +18,8 @@ TensorDecoder::TensorDecoder(const frame::TensorBody& body, bool verify)
       grid_(read_grid(body)) {
   const bool kernels = body.header.elements > 0 && body.header.pipeline == frame::Pipeline::kernels;
   if (body[frame::Section::taps].present != kernels) {
-    fail(ErrorKind::corrupt, "section taps: {} by the pipeline of this tensor", kernels ? "required" : "must be absent");
+    fail(ErrorKind::corrupt, "section taps: {} by the pipeline of this tensor",
+         kernels ? "required" : "must be absent");
   }
   if (kernels) {
     ByteReader in = body[frame::Section::taps].reader();
@@ -29,27 +30,39 @@ TensorDecoder::TensorDecoder(const frame::TensorBody& body, bool verify)
 }
 
 void TensorDecoder::prepare_coders() {
+  if (body_->header.pipeline != frame::Pipeline::scaled) {
+    for (const entropy::Table& table : tables_) {
+      if (table.base != 0)
+        fail(ErrorKind::corrupt, "table base: {} found, this pipeline has 0", table.base);
+    }
+  }
   const frame::TensorHeader& header = body_->header;
   if (header.pipeline == frame::Pipeline::planes) {
     if (header.elements == 0) return;
     for (std::size_t b = 0; b < header.element_bytes(); ++b) {
-      if (header.planes[b].mode == frame::PlaneMode::coded) first_.add(tables_, header.planes[b].value, 256, header.elements, "plane table");
+      if (header.planes[b].mode == frame::PlaneMode::coded)
+        first_.add(tables_, header.planes[b].value, 256, header.elements, "plane table");
     }
     for (std::uint64_t c = 0; c < body_->index.size(); ++c) {
       const frame::ChunkEntry& entry = body_->index[c];
-      const bool wrong = entry.kind == frame::ChunkKind::mapped || (entry.kind == frame::ChunkKind::coded && entry.table != 0);
+      const bool wrong = entry.kind == frame::ChunkKind::mapped ||
+                         (entry.kind == frame::ChunkKind::coded && entry.table != 0);
       if (wrong) refuse(c, "has a kind or table that pipeline planes does not have");
     }
     return;
   }
   const bool kernels = header.pipeline == frame::Pipeline::kernels;
-  const unsigned alphabet = kernels ? predict::kernel_alphabet(taps_.effort) : header.scaled.alphabet();
+  const unsigned alphabet =
+      kernels ? predict::kernel_alphabet(taps_.effort) : header.scaled.alphabet();
   for (const frame::ChunkEntry& entry : body_->index) {
     if (entry.kind != frame::ChunkKind::coded && entry.kind != frame::ChunkKind::mapped) continue;
-    first_.add(tables_, entry.table, header.scaled.joint ? kCountAlphabet : alphabet, header.elements, "chunk table");
+    first_.add(tables_, entry.table, header.scaled.joint ? kCountAlphabet : alphabet,
+               header.elements, "chunk table");
     if (kernels) second_.add(tables_, entry.second, alphabet, header.elements, "table of tap 0");
-    if (!kernels && body_->has_second) second_.add(tables_, entry.second, kCountAlphabet, header.elements, "table of counts");
-    if (kernels && header.kernels.counted) third_.add(tables_, entry.second + 1u, kCountAlphabet, header.elements, "table of counts");
+    if (!kernels && body_->has_second)
+      second_.add(tables_, entry.second, kCountAlphabet, header.elements, "table of counts");
+    if (kernels && header.kernels.counted)
+      third_.add(tables_, entry.second + 1u, kCountAlphabet, header.elements, "table of counts");
   }
 }
 
@@ -57,8 +70,9 @@ void TensorDecoder::refuse(std::uint64_t c, const char* what) const {
   fail(ErrorKind::corrupt, "chunk {} at byte {}: {}", c, body_->chunk_offset(c), what);
 }
 
-void TensorDecoder::decode_sequence(const DecoderSet& set, std::size_t table, std::size_t n, SequenceCursor& cursor,
-                                    std::uint8_t* symbols, std::uint64_t c) const {
+void TensorDecoder::decode_sequence(const DecoderSet& set, std::size_t table, std::size_t n,
+                                    SequenceCursor& cursor, std::uint8_t* symbols,
+                                    std::uint64_t c) const {
   const std::size_t streams = streams_of(table);
   const auto sizes = cursor.sizes.first(streams);
   if (!set.decoder(table).decode(cursor.at, sizes, n, body_->header.streams_log2, symbols)) {
@@ -68,7 +82,8 @@ void TensorDecoder::decode_sequence(const DecoderSet& set, std::size_t table, st
   cursor.sizes = cursor.sizes.subspan(streams);
 }
 
-void TensorDecoder::decode_coded(std::uint64_t c, std::span<std::uint8_t> out, Scratch& scratch) const {
+void TensorDecoder::decode_coded(std::uint64_t c, std::span<std::uint8_t> out,
+                                 Scratch& scratch) const {
   const frame::TensorHeader& header = body_->header;
   if (header.pipeline == frame::Pipeline::planes) return decode_planes(c, out, scratch);
   split::with_word(header.dtype, [&](auto word) {
@@ -78,7 +93,8 @@ void TensorDecoder::decode_coded(std::uint64_t c, std::span<std::uint8_t> out, S
   });
 }
 
-void TensorDecoder::decode_chunk(std::uint64_t c, std::span<std::uint8_t> out, Scratch& scratch) const {
+void TensorDecoder::decode_chunk(std::uint64_t c, std::span<std::uint8_t> out,
+                                 Scratch& scratch) const {
   const frame::ChunkEntry& entry = body_->index[c];
   const ByteSpan bytes = body_->chunk(c);
   const std::size_t width = body_->header.element_bytes();
@@ -88,7 +104,8 @@ void TensorDecoder::decode_chunk(std::uint64_t c, std::span<std::uint8_t> out, S
   } else if (entry.kind == frame::ChunkKind::constant && bytes.empty()) {
     std::memset(out.data(), 0, out.size());
   } else if (entry.kind == frame::ChunkKind::constant) {
-    for (std::size_t at = 0; at < out.size(); at += width) std::memcpy(out.data() + at, bytes.data(), width);
+    for (std::size_t at = 0; at < out.size(); at += width)
+      std::memcpy(out.data() + at, bytes.data(), width);
   } else {
     decode_coded(c, out, scratch);
   }

@@ -1,7 +1,8 @@
 // Decoding of one tensor, chunk by chunk (docs/format.md 2 to 6).
-// In: a parsed body. Out: the bytes of any chunk, checked against its checksum if asked.
-// Assumes: the body outlives the decoder. Chunks may be decoded in any order and by several threads, each
-// with its own scratch.
+// In: a parsed body.
+// Out: the bytes of any chunk, checked against its checksum if asked.
+// Assumes: the body outlives the decoder. Chunks may be decoded in any order and by several
+// threads, each with its own scratch.
 #pragma once
 
 #include "frame/tensor_body.h"
@@ -32,11 +33,13 @@ class TensorDecoder {
   template <typename Word>
   void decode_kernels(std::uint64_t c, std::span<std::uint8_t> out, Scratch& scratch) const;
   /// Reads the next sequence of `scratch.sizes` and moves both cursors on.
-  void decode_sequence(const DecoderSet& set, std::size_t table, std::size_t n, struct SequenceCursor& cursor,
-                       std::uint8_t* symbols, std::uint64_t c) const;
-  std::size_t streams_of(std::size_t table) const { return entropy::stream_count(tables_[table], body_->header.streams_log2); }
-  /// Mask of coded elements from dead lines and the chunk's flag map; the number of coded ones. The mask is
-  /// left alone when all are coded.
+  void decode_sequence(const DecoderSet& set, std::size_t table, std::size_t n,
+                       struct SequenceCursor& cursor, std::uint8_t* symbols, std::uint64_t c) const;
+  std::size_t streams_of(std::size_t table) const {
+    return entropy::stream_count(tables_[table], body_->header.streams_log2);
+  }
+  /// Mask of coded elements from dead lines and the chunk's flag map; the number of coded ones. The
+  /// mask is left alone when all are coded.
   std::size_t coded_mask(std::uint64_t c, ByteReader& in, Scratch& scratch) const;
   [[noreturn]] void refuse(std::uint64_t c, const char* what) const;
 

@@ -30,12 +30,16 @@ std::size_t batch_size(const frame::TensorHeader& header, int threads) {
   return std::clamp<std::size_t>(kBatchBytes / chunk, static_cast<std::size_t>(threads), 64);
 }
 
-void count_and_choose(const CompressOptions& options, std::uint64_t chunks, EncoderMemory& memory, ChunkEncoder& encoder) {
+void count_and_choose(const CompressOptions& options, std::uint64_t chunks, EncoderMemory& memory,
+                      ChunkEncoder& encoder) {
   std::vector<Histograms> counts(memory.scratch.size());
   std::uint64_t step = 1;
-  if (encoder.counts_by_sample() && chunks > 1) step = std::max<std::uint64_t>(2, (chunks + kSampledChunks - 1) / kSampledChunks);
+  if (encoder.counts_by_sample() && chunks > 1)
+    step = std::max<std::uint64_t>(2, (chunks + kSampledChunks - 1) / kSampledChunks);
   parallel_for(static_cast<std::size_t>((chunks + step - 1) / step), options.threads,
-               [&](std::size_t k, std::size_t worker) { encoder.count(k * step, memory.scratch[worker], counts[worker]); });
+               [&](std::size_t k, std::size_t worker) {
+                 encoder.count(k * step, memory.scratch[worker], counts[worker]);
+               });
   for (std::size_t w = 1; w < counts.size(); ++w) counts[0].add(counts[w]);
   if (step > 1) encoder.floor_counts(counts[0]);
   encoder.choose_tables(counts[0], options);
@@ -50,12 +54,14 @@ Bytes write_head(const Plan& plan) {
   frame::write_tensor_header(plan.header, tensor);
   frame::write_section(frame::Section::tensor, payload, out);
   if (plan.header.elements == 0) return head;
-  if (!plan.tables.empty()) frame::write_section(frame::Section::tables, write_tables(plan.tables), out);
+  if (!plan.tables.empty())
+    frame::write_section(frame::Section::tables, write_tables(plan.tables), out);
   if (has_dead(plan.grid)) frame::write_section(frame::Section::dead, write_dead(plan.grid), out);
   if (plan.header.pipeline == frame::Pipeline::scaled) {
     const ScaledParameters& p = plan.header.scaled;
     if (p.has_scales) frame::write_section(frame::Section::scales, write_scales(plan.grid), out);
-    if (p.sign_mode == SignMode::rank_one) frame::write_section(frame::Section::signs, write_signs(plan.grid), out);
+    if (p.sign_mode == SignMode::rank_one)
+      frame::write_section(frame::Section::signs, write_signs(plan.grid), out);
   }
   if (plan.header.pipeline == frame::Pipeline::kernels) {
     Bytes taps;
@@ -68,8 +74,14 @@ Bytes write_head(const Plan& plan) {
 
 class BodyWriter {
  public:
-  BodyWriter(const TensorView& tensor, const CompressOptions& options, bool in_archive, EncoderMemory& memory, Bytes& out)
-      : tensor_(tensor), options_(options), in_archive_(in_archive), memory_(memory), out_(out), start_(out.size()) {}
+  BodyWriter(const TensorView& tensor, const CompressOptions& options, bool in_archive,
+             EncoderMemory& memory, Bytes& out)
+      : tensor_(tensor),
+        options_(options),
+        in_archive_(in_archive),
+        memory_(memory),
+        out_(out),
+        start_(out.size()) {}
 
   void write(Plan plan) {
     const std::uint64_t chunks = plan.header.chunk_count();
@@ -79,7 +91,8 @@ class BodyWriter {
     if (!plan.all_stored) count_and_choose(options_, chunks, memory_, *encoder);
     const Bytes head = write_head(plan);
     // The index stands before the chunks but is known after them: leave room, then close the gap.
-    const std::size_t gap = frame::kMaxPrelude + head.size() + 2 * kMaxSectionHead + kMaxIndexEntry * static_cast<std::size_t>(chunks);
+    const std::size_t gap = frame::kMaxPrelude + head.size() + 2 * kMaxSectionHead +
+                            kMaxIndexEntry * static_cast<std::size_t>(chunks);
     out_.resize(start_ + gap);
     encode_chunks(*encoder, chunks, batch);
     finish(plan, head, gap);
@@ -128,7 +141,8 @@ class BodyWriter {
     ByteWriter index_writer(index);
     frame::write_index(index_, frame::has_second_sequence(plan.header), index_writer);
     const std::size_t trailer = frame::trailer_bytes(index_.size(), options_.checksum, in_archive_);
-    const std::size_t body = head.size() + frame::section_bytes(index.size()) + frame::section_bytes(chunk_bytes) +
+    const std::size_t body = head.size() + frame::section_bytes(index.size()) +
+                             frame::section_bytes(chunk_bytes) +
                              (trailer > 0 ? frame::section_bytes(trailer) : 0);
     Bytes front;
     ByteWriter writer(front);
@@ -157,8 +171,10 @@ class BodyWriter {
     }
     const std::size_t width = plan.header.element_bytes();
     parallel_for(index_.size(), options_.threads, [&](std::size_t c, std::size_t) {
-      const ByteSpan decoded = tensor_.data.subspan(c * plan.header.chunk_elements * width, plan.header.chunk_size(c) * width);
-      store(sums.data() + 8 * c, frame::chunk_checksum(head_hash, c, decoded, {out_.data() + offsets[c], side_[c]}));
+      const ByteSpan decoded = tensor_.data.subspan(c * plan.header.chunk_elements * width,
+                                                    plan.header.chunk_size(c) * width);
+      store(sums.data() + 8 * c,
+            frame::chunk_checksum(head_hash, c, decoded, {out_.data() + offsets[c], side_[c]}));
     });
     return sums;
   }
@@ -175,21 +191,30 @@ class BodyWriter {
 
 }  // namespace
 
-void encode_tensor(const TensorView& tensor, const CompressOptions& options, bool in_archive, EncoderMemory& memory, Bytes& out) {
+void encode_tensor(const TensorView& tensor, const CompressOptions& options, bool in_archive,
+                   EncoderMemory& memory, Bytes& out) {
   const std::size_t start = out.size();
   if (tensor.data.empty()) {
     BodyWriter(tensor, options, in_archive, memory, out).write_empty(plain_header(tensor));
     return;
   }
   BodyWriter(tensor, options, in_archive, memory, out).write(make_plan(tensor, options));
-  const std::size_t most = encoded_bound(tensor.dtype, tensor.data.size() / element_size(tensor.dtype));
-  if (out.size() - start <= most) return;
-  out.resize(start);  // side information cost more than it saved
+  if (out.size() - start < tensor.data.size() || options.coder == Coder::stored) return;
+  // Side information may have cost more than it saved: the shorter of this and the stored form
+  // stays.
+  const std::size_t end = out.size();
   BodyWriter(tensor, options, in_archive, memory, out).write(stored_plan(tensor));
+  if (out.size() - end < end - start) {
+    out.erase(out.begin() + static_cast<std::ptrdiff_t>(start),
+              out.begin() + static_cast<std::ptrdiff_t>(end));
+  } else {
+    out.resize(end);
+  }
 }
 
 std::size_t encoded_bound(DType dtype, std::uint64_t n) noexcept {
-  const std::size_t fixed = frame::kMaxPrelude + 4 * kMaxSectionHead + 2 + 9 * frame::kMaxDimensions + 3 + 2 + 8 + 16;
+  const std::size_t fixed =
+      frame::kMaxPrelude + 4 * kMaxSectionHead + 2 + 9 * frame::kMaxDimensions + 3 + 2 + 8 + 16;
   const std::uint64_t chunks = (n + frame::kMaxChunkElements - 1) / frame::kMaxChunkElements;
   return static_cast<std::size_t>(n * element_size(dtype) + chunks * (kMaxIndexEntry + 8)) + fixed;
 }

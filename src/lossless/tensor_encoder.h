@@ -1,5 +1,7 @@
 // A tensor to a body or a frame: plan, count, code, and put the sections together.
-// In: a tensor and options. Out: bytes appended. Assumes: data and shape agree (checked by the API).
+// In: a tensor and options.
+// Out: bytes appended.
+// Assumes: data and shape agree (checked by the API).
 #pragma once
 
 #include "gradwire/compress.h"
@@ -15,7 +17,8 @@ struct EncoderMemory {
 };
 
 /// Appends a whole frame, or with in_archive a body without prelude.
-void encode_tensor(const TensorView& tensor, const CompressOptions& options, bool in_archive, EncoderMemory& memory, Bytes& out);
+void encode_tensor(const TensorView& tensor, const CompressOptions& options, bool in_archive,
+                   EncoderMemory& memory, Bytes& out);
 
 /// Most bytes that encode_tensor appends.
 std::size_t encoded_bound(DType dtype, std::uint64_t n) noexcept;

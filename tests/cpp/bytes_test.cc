@@ -1,9 +1,10 @@
+#include "base/bytes.h"
+
 #include <random>
 
 #include <gtest/gtest.h>
 
 #include "base/bits.h"
-#include "base/bytes.h"
 #include "gradwire/error.h"
 
 namespace gradwire {
@@ -190,6 +191,31 @@ TEST(Bits, PaddingMustBeZeroAndLessThanAByte) {
   early.skip(4);
   EXPECT_FALSE(early.at_exact_end());
   EXPECT_TRUE(BitReader(ByteSpan{}).at_exact_end());
+}
+
+TEST(SlackBits, AgreeWithTheCheckedReaderWhateverStandsBehind) {
+  std::mt19937_64 random(2);
+  for (unsigned trial = 0; trial < 500; ++trial) {
+    const std::size_t size = random() % 40;
+    Bytes bytes(size + kBitSlack, 0xFF);
+    for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::uint8_t>(random());
+    const ByteSpan span = ByteSpan(bytes).first(size);
+    BitReader checked(span);
+    SlackBitReader quick(span);
+    while (checked.position() <= 8 * size) {
+      EXPECT_EQ(quick.at_exact_end(), checked.at_exact_end());
+      const auto bits = static_cast<unsigned>(random() % 57);
+      const std::uint64_t value = quick.get(bits);
+      const bool within = checked.position() + bits <= 8 * size;
+      EXPECT_TRUE(!within || value == checked.peek(bits));
+      checked.skip(bits);
+    }
+    EXPECT_FALSE(quick.at_exact_end());
+    for (int k = 0; k < 10; ++k) quick.get(56);  // reads nothing past the slack
+    EXPECT_FALSE(quick.at_exact_end());
+  }
+  const Bytes slack(kBitSlack, 0xFF);
+  EXPECT_TRUE(SlackBitReader(ByteSpan(slack).first(0)).at_exact_end());
 }
 
 }  // namespace

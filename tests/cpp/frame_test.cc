@@ -46,11 +46,12 @@ TensorHeader kernel_header() {
   return header;
 }
 
-constexpr std::size_t kScaledModes = 2 + 2 + 3 + 1 + 3 + 1 + 3;  // dtype ndim dims pipeline chunk K w p V
+constexpr std::size_t kScaledModes =
+    2 + 3 + 1 + 3 + 1 + 3;  // dtype ndim dims pipeline chunk K w p V
 
 TEST(Frame, SmallestExample) {
-  // An empty f32 vector without checksums: magic, version, flags, body_bytes 5; section 1 of 3 bytes: f32,
-  // one dimension, 0.
+  // An empty f32 vector without checksums: magic, version, flags, body_bytes 5; section 1 of 3
+  // bytes: f32, one dimension, 0.
   const Owned empty{DType::f32, {0}, {}};
   const Bytes frame = compress(empty.view(), {.checksum = false});
   EXPECT_EQ(frame, (Bytes{'G', 'R', 'D', 'W', 0, 1, 0, 0, 5, 1, 3, 1, 1, 0}));
@@ -64,7 +65,7 @@ TEST(Prelude, TellsTheSizeAsSoonAsItCan) {
   for (std::size_t n = 0; n <= frame.size(); ++n) {
     const auto size = frame_size(std::span(frame).first(n));
     if (!size) needed = n + 1;
-    if (size) EXPECT_EQ(*size, frame.size());
+    EXPECT_EQ(size.value_or(frame.size()), frame.size());
   }
   EXPECT_EQ(needed, 9u);
 }
@@ -80,8 +81,8 @@ TEST(Prelude, OtherMagicVersionsAndFlagsAreRefusedByKind) {
   EXPECT_EQ(kind_with(4, 1), ErrorKind::unsupported);
   EXPECT_EQ(kind_with(5, 0), ErrorKind::unsupported);
   EXPECT_EQ(kind_with(5, 2), ErrorKind::unsupported);
-  EXPECT_EQ(kind_with(6, 5), ErrorKind::unsupported);   // streamed
-  EXPECT_EQ(kind_with(6, 9), ErrorKind::unsupported);   // lossy
+  EXPECT_EQ(kind_with(6, 5), ErrorKind::unsupported);  // streamed
+  EXPECT_EQ(kind_with(6, 9), ErrorKind::unsupported);  // lossy
   EXPECT_EQ(kind_with(6, 17), ErrorKind::corrupt);
   EXPECT_EQ(kind_with(7, 128), ErrorKind::corrupt);
   EXPECT_EQ(kind_with(8, static_cast<std::uint8_t>(good[8] + 1)), ErrorKind::truncated);
@@ -95,7 +96,8 @@ TEST(Sections, UnknownOptionalOnesAreSkippedAndRequiredOnesRefused) {
   EXPECT_EQ(kind_of({1, 0, 9, 0}), 0);
   EXPECT_EQ(kind_of({1, 0, 200, 1, 7}), 0);
   EXPECT_EQ(kind_of({1, 0, 255, 0}), 0);
-  EXPECT_EQ(kind_of({1, 0, 2, 0}), static_cast<int>(ErrorKind::unsupported));    // known, but not here
+  EXPECT_EQ(kind_of({1, 0, 2, 0}),
+            static_cast<int>(ErrorKind::unsupported));  // known, but not here
   EXPECT_EQ(kind_of({1, 0, 127, 0}), static_cast<int>(ErrorKind::unsupported));
   EXPECT_EQ(kind_of({0, 0}), static_cast<int>(ErrorKind::corrupt));
   EXPECT_EQ(kind_of({9, 0, 1, 0}), static_cast<int>(ErrorKind::corrupt));
@@ -113,7 +115,8 @@ TEST(Header, EveryPipelineRoundTrips) {
     planes.dims = {7, 0x12345};
     planes.elements = 7 * 0x12345;
     for (std::size_t b = 0; b < planes.element_bytes(); ++b) {
-      planes.planes[b] = {static_cast<PlaneMode>(b % 3), static_cast<std::uint8_t>(b % 3 == 0 ? 0 : b)};
+      planes.planes[b] = {static_cast<PlaneMode>(b % 3),
+                          static_cast<std::uint8_t>(b % 3 == 0 ? 0 : b)};
     }
     headers.push_back(planes);
   }
@@ -145,7 +148,10 @@ TEST(Header, EveryPipelineRoundTrips) {
     EXPECT_EQ(back.elements, header.elements);
     EXPECT_EQ(back.dims, header.dims);
     for (std::size_t n = 0; n < bytes.size(); ++n) {
-      EXPECT_NE(error_kind([&] { parsed(Bytes(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(n))); }), 0);
+      EXPECT_NE(error_kind([&] {
+                  parsed(Bytes(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(n)));
+                }),
+                0);
     }
     Bytes longer = bytes;
     longer.push_back(0);
@@ -160,7 +166,12 @@ TEST(Header, FieldsOutOfRangeAreRefused) {
     change(header);
     expect_error(kind, [&] { parsed(written(header)); });
   };
-  expect_refused([](TensorHeader& h) { h.dtype = static_cast<DType>(240); h.elements = 1; }, ErrorKind::unsupported);
+  expect_refused(
+      [](TensorHeader& h) {
+        h.dtype = static_cast<DType>(240);
+        h.elements = 1;
+      },
+      ErrorKind::unsupported);
   expect_refused([](TensorHeader& h) { h.pipeline = Pipeline::low_rank; }, ErrorKind::unsupported);
   expect_refused([](TensorHeader& h) { h.pipeline = Pipeline::reference; }, ErrorKind::unsupported);
   expect_refused([](TensorHeader& h) { h.dtype = DType::i32; });
@@ -169,7 +180,10 @@ TEST(Header, FieldsOutOfRangeAreRefused) {
   expect_refused([](TensorHeader& h) { h.streams_log2 = 6; });
   expect_refused([](TensorHeader& h) { h.scaled.kept = 24; });
   expect_refused([](TensorHeader& h) { h.scaled.step_log2 = 3; });
-  expect_refused([](TensorHeader& h) { h.scaled.kept = 1; h.scaled.step_log2 = 2; });
+  expect_refused([](TensorHeader& h) {
+    h.scaled.kept = 1;
+    h.scaled.step_log2 = 2;
+  });
   expect_refused([](TensorHeader& h) { h.scaled.window = 0; });
   expect_refused([](TensorHeader& h) { h.scaled.window = 63; });
   expect_refused([](TensorHeader& h) { h.scaled.sign_mode = static_cast<SignMode>(3); });
@@ -178,13 +192,25 @@ TEST(Header, FieldsOutOfRangeAreRefused) {
   expect_refused([](TensorHeader& h) { h.scaled.kept = 0; });
   expect_refused([](TensorHeader& h) { h.dtype = DType::bf16; });
   expect_refused([](TensorHeader& h) { h.dtype = DType::f64; });
-  expect_refused([](TensorHeader& h) { h.scaled.counted = false; h.scaled.joint = true; });
-  expect_refused([](TensorHeader& h) { h.scaled.joint = true; h.scaled.window = 15; });
+  expect_refused([](TensorHeader& h) {
+    h.scaled.counted = false;
+    h.scaled.joint = true;
+  });
+  expect_refused([](TensorHeader& h) {
+    h.scaled.joint = true;
+    h.scaled.window = 15;
+  });
   expect_refused([](TensorHeader& h) { h.scaled.columns = 0; });
   expect_refused([](TensorHeader& h) { h.scaled.columns = (std::uint64_t{1} << 31) + 1; });
   expect_refused([](TensorHeader& h) { h.scaled.origin = 70; });
-  expect_refused([](TensorHeader& h) { h.scaled.sign_mode = SignMode::tap; h.scaled.taps = 0; });
-  expect_refused([](TensorHeader& h) { h.scaled.sign_mode = SignMode::tap; h.scaled.inner = 0; });
+  expect_refused([](TensorHeader& h) {
+    h.scaled.sign_mode = SignMode::tap;
+    h.scaled.taps = 0;
+  });
+  expect_refused([](TensorHeader& h) {
+    h.scaled.sign_mode = SignMode::tap;
+    h.scaled.inner = 0;
+  });
   const auto expect_kernel_refused = [](auto change) {
     TensorHeader header = kernel_header();
     change(header);
@@ -198,9 +224,18 @@ TEST(Header, FieldsOutOfRangeAreRefused) {
   expect_kernel_refused([](TensorHeader& h) { h.kernels.inner = 32769; });
   expect_kernel_refused([](TensorHeader& h) { h.kernels.taps = 7; });
   expect_kernel_refused([](TensorHeader& h) { h.chunk_elements = 451; });
-  expect_kernel_refused([](TensorHeader& h) { h.kernels.kept = 7; h.kernels.counted = true; });
-  expect_kernel_refused([](TensorHeader& h) { h.kernels.counted = true; h.kernels.low_count = 17; });
-  expect_kernel_refused([](TensorHeader& h) { h.dtype = DType::f64; h.kernels.kept = 52; });
+  expect_kernel_refused([](TensorHeader& h) {
+    h.kernels.kept = 7;
+    h.kernels.counted = true;
+  });
+  expect_kernel_refused([](TensorHeader& h) {
+    h.kernels.counted = true;
+    h.kernels.low_count = 17;
+  });
+  expect_kernel_refused([](TensorHeader& h) {
+    h.dtype = DType::f64;
+    h.kernels.kept = 52;
+  });
 }
 
 TEST(Header, ReservedModeBitsAreRefused) {

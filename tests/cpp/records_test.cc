@@ -1,8 +1,8 @@
+#include "stages/split/records.h"
+
 #include <random>
 
 #include <gtest/gtest.h>
-
-#include "stages/split/records.h"
 
 namespace gradwire::split {
 namespace {
@@ -27,14 +27,16 @@ template <typename Word>
 Bytes naive_pack(const std::vector<Word>& records, unsigned q) {
   Bytes bytes;
   for (unsigned plane = 0; plane < q / 8; ++plane) {
-    for (const Word record : records) bytes.push_back(static_cast<std::uint8_t>(record >> 8 * plane));
+    for (const Word record : records)
+      bytes.push_back(static_cast<std::uint8_t>(record >> 8 * plane));
   }
   const std::size_t start = bytes.size();
   bytes.resize(start + (records.size() * (q % 8) + 7) / 8);
   std::size_t bit = 0;
   for (const Word record : records) {
     for (unsigned b = q / 8 * 8; b < q; ++b, ++bit) {
-      const auto set = static_cast<std::uint8_t>((static_cast<std::uint64_t>(record) >> b & 1) << (bit & 7));
+      const auto set =
+          static_cast<std::uint8_t>((static_cast<std::uint64_t>(record) >> b & 1) << (bit & 7));
       bytes[start + bit / 8] = static_cast<std::uint8_t>(bytes[start + bit / 8] | set);
     }
   }
@@ -110,8 +112,9 @@ void expect_counted(CountShape shape, bool has_sign) {
     bits += open_bits(counts[i], shape) + has_sign;
   }
   ASSERT_EQ(size, (bits + 7) / 8);
-  const Bytes bytes(room.begin(), room.begin() + static_cast<std::ptrdiff_t>(size));
-  BitReader in(bytes);
+  Bytes bytes(room.begin(), room.begin() + static_cast<std::ptrdiff_t>(size + kBitSlack));
+  std::fill_n(bytes.end() - kBitSlack, kBitSlack, std::uint8_t{0xA5});
+  SlackBitReader in(ByteSpan(bytes).first(size));
   std::vector<Word> back(n);
   ASSERT_TRUE(unpack_counted(in, counts.data(), n, shape, has_sign, back.data()));
   EXPECT_TRUE(in.at_exact_end());
@@ -134,7 +137,7 @@ TEST(Counted, CountsThatAskForMoreBitsThanThereAreAreRefused) {
     for (unsigned lo = 0; lo <= rest; ++lo) {
       for (unsigned v = 0; v < kCountAlphabet; ++v) {
         const Bytes bytes(16);
-        BitReader in(bytes);
+        SlackBitReader in(ByteSpan(bytes).first(8));
         std::uint64_t g = 0;
         const bool sound = v == 0 || v == 15 || lo + v <= rest;
         EXPECT_EQ(get_counted(v, {rest, lo}, in, g), sound) << rest << " " << lo << " " << v;

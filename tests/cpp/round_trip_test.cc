@@ -5,9 +5,9 @@
 namespace gradwire::testing {
 namespace {
 
-constexpr std::uint64_t kSizes[] = {0,    1,    2,    3,    7,    8,     9,     31,    32,    33,    63,     64,
-                                    65,   255,  256,  257,  1000, 2047,  2048,  2049,  8191,  8192,  8193,   16384,
-                                    32767, 65535, 65536, 65537, 131073};
+constexpr std::uint64_t kSizes[] = {
+    0,   1,    2,    3,    7,    8,    9,    31,   32,    33,    63,    64,    65,    255,   256,
+    257, 1000, 2047, 2048, 2049, 8191, 8192, 8193, 16384, 32767, 65535, 65536, 65537, 131073};
 
 /// Shapes of n elements: flat, and as many matrices and kernels as divide it.
 std::vector<Shape> shapes_of(std::uint64_t n) {
@@ -64,7 +64,8 @@ TEST(RoundTrip, SizesAroundEveryBorder) {
 TEST(RoundTrip, IntegersAndBytesOfEverySize) {
   TensorMaker make(3);
   for (const std::uint64_t n : kSizes) {
-    for (const DType dtype : {DType::f8_e4m3, DType::i8, DType::u16, DType::i32, DType::u64, DType::boolean}) {
+    for (const DType dtype :
+         {DType::f8_e4m3, DType::i8, DType::u16, DType::i32, DType::u64, DType::boolean}) {
       for (const Content content : {Content::normal, Content::random_bits, Content::mostly_zero}) {
         if (n > 9000 && content != Content::normal) continue;
         expect_round_trip(make(dtype, {n}, content));
@@ -77,7 +78,8 @@ TEST(RoundTrip, AnyRankUpTo32) {
   TensorMaker make(4);
   for (std::size_t rank = 0; rank <= 32; ++rank) {
     Shape shape(rank, 1);
-    for (std::size_t d = 0; d < std::min<std::size_t>(rank, 8); ++d) shape[d * 5 % rank] = 1 + (d + rank) % 3;
+    for (std::size_t d = 0; d < std::min<std::size_t>(rank, 8); ++d)
+      shape[d * 5 % rank] = 1 + (d + rank) % 3;
     for (const DType dtype : {DType::f32, DType::bf16, DType::i16}) {
       expect_round_trip(make(dtype, shape, Content::normal), {.level = 3});
     }
@@ -89,7 +91,8 @@ Owned all_patterns(DType dtype) {
   const std::size_t width = element_size(dtype);
   Owned tensor{dtype, {}, {}};
   const auto put = [&](std::uint64_t bits) {
-    for (std::size_t b = 0; b < width; ++b) tensor.data.push_back(static_cast<std::uint8_t>(bits >> 8 * b));
+    for (std::size_t b = 0; b < width; ++b)
+      tensor.data.push_back(static_cast<std::uint8_t>(bits >> 8 * b));
   };
   if (width == 2) {
     for (std::uint64_t bits = 0; bits < 65536; ++bits) put(bits);
@@ -97,7 +100,8 @@ Owned all_patterns(DType dtype) {
     const unsigned fraction_bits = width == 4 ? 23 : 52;
     const std::uint64_t most = (std::uint64_t{1} << fraction_bits) - 1;
     for (std::uint64_t high = 0; high < std::uint64_t{1} << (8 * width - fraction_bits); ++high) {
-      for (const std::uint64_t fraction : {std::uint64_t{0}, std::uint64_t{1}, most}) put(high << fraction_bits | fraction);
+      for (const std::uint64_t fraction : {std::uint64_t{0}, std::uint64_t{1}, most})
+        put(high << fraction_bits | fraction);
     }
   }
   tensor.shape = {tensor.data.size() / width};
@@ -151,11 +155,16 @@ CompressOptions draw_options(std::mt19937_64& random) {
 Shape draw_shape(std::mt19937_64& random) {
   const auto below = [&](std::uint64_t limit) { return random() % limit; };
   switch (below(6)) {
-    case 0: return {below(5000)};
-    case 1: return {1 + below(100), 1 + below(100)};
-    case 2: return {1 + below(40), 1 + below(12), 3, 3};
-    case 3: return {1 + below(30), 1 + below(30), 1 + below(8)};
-    case 4: return {1 + below(12), 1 + below(12), 2, 3, 3};
+    case 0:
+      return {below(5000)};
+    case 1:
+      return {1 + below(100), 1 + below(100)};
+    case 2:
+      return {1 + below(40), 1 + below(12), 3, 3};
+    case 3:
+      return {1 + below(30), 1 + below(30), 1 + below(8)};
+    case 4:
+      return {1 + below(12), 1 + below(12), 2, 3, 3};
     default: {
       Shape shape(below(9));
       for (std::uint64_t& dim : shape) dim = 1 + below(4);
@@ -169,7 +178,8 @@ TEST(RoundTrip, AnyOptions) {
   std::mt19937_64 random(7);
   for (int trial = 0; trial < 3000; ++trial) {
     const Content content = kContents[random() % std::size(kContents)];
-    const DType dtype = random() % 3 == 0 ? static_cast<DType>(1 + random() % 15) : kFloats[random() % 4];
+    const DType dtype =
+        random() % 3 == 0 ? static_cast<DType>(1 + random() % 15) : kFloats[random() % 4];
     const Owned tensor = make(dtype, draw_shape(random), content);
     expect_round_trip(tensor, draw_options(random));
     if (::testing::Test::HasFailure()) return;
@@ -200,7 +210,8 @@ TEST(RoundTrip, RangesAreSlices) {
     const std::size_t width = element_size(dtype);
     const Bytes frame = expect_round_trip(tensor, {.level = 3});
     std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges{
-        {0, 0}, {0, 1}, {n, n}, {n - 1, n}, {65535, 65537}, {65536, 131072}, {100, 140000}, {65520, 65530}};
+        {0, 0},         {0, 1},          {n, n},        {n - 1, n},
+        {65535, 65537}, {65536, 131072}, {100, 140000}, {65520, 65530}};
     for (int k = 0; k < 10; ++k) {
       const std::uint64_t first = make.random()() % n;
       ranges.emplace_back(first, first + make.random()() % (n - first + 1));
@@ -212,7 +223,8 @@ TEST(RoundTrip, RangesAreSlices) {
     }
     expect_error(ErrorKind::invalid_argument, [&] { decompress_range(frame, 5, 4); });
     expect_error(ErrorKind::invalid_argument, [&] { decompress_range(frame, 0, n + 1); });
-    expect_error(ErrorKind::invalid_argument, [&] { decompress_range(frame, UINT64_MAX, UINT64_MAX); });
+    expect_error(ErrorKind::invalid_argument,
+                 [&] { decompress_range(frame, UINT64_MAX, UINT64_MAX); });
   }
 }
 
@@ -246,7 +258,8 @@ TEST(Compressor, WritesTheSameFramesAgainAndAgain) {
   Tensor back;
   for (int trial = 0; trial < 60; ++trial) {
     const DType dtype = static_cast<DType>(1 + random() % 15);
-    const Owned tensor = make(dtype, draw_shape(random), kContents[random() % std::size(kContents)]);
+    const Owned tensor =
+        make(dtype, draw_shape(random), kContents[random() % std::size(kContents)]);
     compressor.compress(tensor.view(), frame);
     EXPECT_TRUE(frame == compress(tensor.view(), {.level = 3}));
     decompressor.decompress(frame, back);
@@ -263,7 +276,8 @@ TEST(Compressor, WorksAfterAnError) {
   const Owned tensor = make(DType::f32, {50, 50}, Content::normal);
   Compressor compressor;
   Bytes frame;
-  expect_error(ErrorKind::invalid_argument, [&] { compressor.compress({DType::f32, tensor.shape, {}}, frame); });
+  expect_error(ErrorKind::invalid_argument,
+               [&] { compressor.compress({DType::f32, tensor.shape, {}}, frame); });
   compressor.compress(tensor.view(), frame);
   EXPECT_TRUE(decompress(frame).data == tensor.data);
 }
@@ -288,7 +302,8 @@ TEST(Streaming, PiecesOfAnySizeGiveTheSameFrameAndTensor) {
     bool complete = false;
     for (std::size_t at = 0; at < frame.size(); at += step) {
       EXPECT_FALSE(complete);
-      complete = decompressor.feed(std::span(frame).subspan(at, std::min(step, frame.size() - at)), out);
+      complete =
+          decompressor.feed(std::span(frame).subspan(at, std::min(step, frame.size() - at)), out);
     }
     EXPECT_TRUE(complete);
     EXPECT_TRUE(out == tensor.data);
@@ -384,7 +399,8 @@ TEST(Info, SaysWhatTheFrameHolds) {
   EXPECT_EQ(info.original_bytes, tensor.data.size());
   EXPECT_EQ(info.compressed_bytes, frame.size());
   EXPECT_TRUE(info.checksums);
-  for (const std::string& text : {info.pipeline, info.prediction, info.signs, info.zeros, info.fractions, info.tables}) {
+  for (const std::string& text :
+       {info.pipeline, info.prediction, info.signs, info.zeros, info.fractions, info.tables}) {
     EXPECT_FALSE(text.empty());
   }
 }
@@ -393,7 +409,8 @@ TEST(Compression, GradientsOfEachKindBecomeSmaller) {
   TensorMaker make(17);
   const auto fraction = [&](DType dtype, Content content, int level) {
     const Owned tensor = make(dtype, {256, 256}, content);
-    return static_cast<double>(compress(tensor.view(), {.level = level}).size()) / static_cast<double>(tensor.data.size());
+    return static_cast<double>(compress(tensor.view(), {.level = level}).size()) /
+           static_cast<double>(tensor.data.size());
   };
   for (int level = 1; level <= 3; ++level) {
     EXPECT_LT(fraction(DType::bf16, Content::normal, level), 0.80);

@@ -1,10 +1,11 @@
+#include "stages/predict/scaled.h"
+
 #include <random>
 
 #include <gtest/gtest.h>
 
 #include "base/float_format.h"
 #include "stages/predict/residuals.h"
-#include "stages/predict/scaled.h"
 #include "stages/split/words.h"
 
 namespace gradwire::predict {
@@ -52,7 +53,8 @@ Result<Word> naive_apply(const ScaledRun& run, const std::vector<Word>& words, b
       guess = words[i - p.inner] >> (E + W);
       carried = floor_half(q[i - p.inner] + 1);
     }
-    const std::uint64_t kept_low = (f >> (W - p.kept)) & ((std::uint64_t{1} << (p.kept - p.step_log2)) - 1);
+    const std::uint64_t kept_low =
+        (f >> (W - p.kept)) & ((std::uint64_t{1} << (p.kept - p.step_log2)) - 1);
     out.records.push_back(static_cast<Word>(S == 1 ? kept_low << 1 | sign : kept_low));
     if (word == 0 && (p.has_zero || mapped)) {
       out.symbols.push_back(static_cast<std::uint8_t>(S * V));
@@ -79,26 +81,29 @@ Result<Word> naive_apply(const ScaledRun& run, const std::vector<Word>& words, b
 template <typename Word>
 void expect_inverse(const ScaledRun& run, const std::vector<Word>& words, bool mapped) {
   const ScaledParameters& p = *run.parameters;
-  SCOPED_TRACE(testing::Message() << "E " << run.format.exponent_bits << " kept " << p.kept << " step_log2 "
-                                  << p.step_log2 << " window " << p.window << " base " << run.base << " scales "
-                                  << p.has_scales << p.halved << " signs " << static_cast<int>(p.sign_mode) << " zero "
-                                  << p.has_zero << mapped << " columns " << p.columns << " origin " << p.origin
-                                  << " taps " << p.taps << " x " << p.inner << " first " << run.first);
+  SCOPED_TRACE(testing::Message() << "E " << run.format.exponent_bits << " kept " << p.kept
+                                  << " step_log2 " << p.step_log2 << " window " << p.window
+                                  << " base " << run.base << " scales " << p.has_scales << p.halved
+                                  << " signs " << static_cast<int>(p.sign_mode) << " zero "
+                                  << p.has_zero << mapped << " columns " << p.columns << " origin "
+                                  << p.origin << " taps " << p.taps << " x " << p.inner << " first "
+                                  << run.first);
   const Result<Word> expected = naive_apply(run, words, mapped);
   Result<Word> found{std::vector<std::uint8_t>(run.n), std::vector<Word>(run.n), {}};
-  const std::size_t escapes =
-      apply_scaled(run, words.data(), mapped, found.symbols.data(), found.records.data(), found.escapes);
+  const std::size_t escapes = apply_scaled(run, words.data(), mapped, found.symbols.data(),
+                                           found.records.data(), found.escapes);
   ASSERT_EQ(escapes * escape_bytes(run.format, p), found.escapes.size());
   ASSERT_TRUE(found.symbols == expected.symbols);
   ASSERT_TRUE(found.records == expected.records);
   ASSERT_TRUE(found.escapes == expected.escapes);
   std::vector<Word> back(run.n, static_cast<Word>(~Word{0}));
-  ASSERT_TRUE(restore_scaled(run, found.symbols.data(), found.records.data(), found.escapes.data(), back.data()));
+  ASSERT_TRUE(restore_scaled(run, found.symbols.data(), found.records.data(), found.escapes.data(),
+                             back.data()));
   ASSERT_TRUE(back == words);
 }
 
-/// Every pattern of 16-bit formats; of the others each exponent x {0, 1, largest} fraction x sign, and
-/// fractions with few bits.
+/// Every pattern of 16-bit formats; of the others each exponent x {0, 1, largest} fraction x sign,
+/// and fractions with few bits.
 template <typename Word>
 std::vector<Word> all_words(FloatFormat format) {
   std::vector<Word> words;
@@ -125,11 +130,14 @@ class Setting {
   /// Draws what `parameters` leaves open, and a grid for it, then checks a run.
   template <typename Word>
   void check(ScaledParameters p, const std::vector<Word>& words) {
-    p.window = p.sign_mode == SignMode::raw && random_() % 2 == 0 ? 14 : static_cast<unsigned>(1 + random_() % 62);
+    p.window = p.sign_mode == SignMode::raw && random_() % 2 == 0
+                   ? 14
+                   : static_cast<unsigned>(1 + random_() % 62);
     p.has_zero = random_() % 2 == 0;
     p.origin = random_() % p.columns;
     Grid grid = draw_grid(p, words.size() + 3 * 65536);
-    const auto base = static_cast<std::int32_t>(random_() % (std::uint64_t{1} << (format_.exponent_bits + p.step_log2)));
+    const auto base = static_cast<std::int32_t>(
+        random_() % (std::uint64_t{1} << (format_.exponent_bits + p.step_log2)));
     const std::uint64_t first = random_() % 3 * 65536;
     const std::int32_t centre = p.has_scales ? static_cast<std::int32_t>(random_() % 9) - 4 : base;
     const ScaledRun run{format_, &p, &grid, centre, first, words.size()};
@@ -160,7 +168,8 @@ class Setting {
   template <typename T>
   std::vector<T> draw(std::size_t n, int from, int to) {
     std::vector<T> values(n);
-    for (T& value : values) value = static_cast<T>(from + static_cast<int>(random_() % static_cast<unsigned>(to - from)));
+    for (T& value : values)
+      value = static_cast<T>(from + static_cast<int>(random_() % static_cast<unsigned>(to - from)));
     return values;
   }
 
@@ -176,7 +185,8 @@ void check_all_words(DType dtype) {
   std::shuffle(words.begin(), words.end(), setting.random());
   for (const SignMode sign_mode : {SignMode::raw, SignMode::rank_one, SignMode::tap}) {
     for (unsigned step = 0; step <= 2; ++step) {
-      for (const unsigned kept : {step, (step + format.fraction_bits) / 2, format.fraction_bits - 1, format.fraction_bits}) {
+      for (const unsigned kept : {step, (step + format.fraction_bits) / 2, format.fraction_bits - 1,
+                                  format.fraction_bits}) {
         for (const unsigned scales : {0u, 1u, 2u}) {
           ScaledParameters p;
           p.kept = kept;
@@ -200,8 +210,9 @@ void check_all_words(DType dtype) {
 }
 
 TEST(Scaled, SmallestExampleWithRawSigns) {
-  // bf16, exponents 120 to 133 in the window. 1.0 = 0 127 0000000: symbol 7, record 0. -1.5: symbol 7,
-  // record 1000000'1. +0.0: the zero symbol 14. -0.0: an escape, 15, exponent byte 0, record 0'1.
+  // bf16, exponents 120 to 133 in the window. 1.0 = 0 127 0000000: symbol 7, record 0. -1.5: symbol
+  // 7, record 1000000'1. +0.0: the zero symbol 14. -0.0: an escape, 15, exponent byte 0, record
+  // 0'1.
   ScaledParameters p;
   p.kept = 7;
   p.has_zero = true;
@@ -219,8 +230,8 @@ TEST(Scaled, SmallestExampleWithRawSigns) {
 }
 
 TEST(Scaled, SmallestExampleWithTaps) {
-  // Three taps of f16 with 0 fraction bits kept: 1.0 (e = 15), -2.0 (16), -1.5 (an escape: its fraction
-  // is beyond the kept bits). base 10. d = 15; then q' = 15, (15 + 1) >> 1 = 8, d = 8: outside.
+  // Three taps of f16, no fraction bits kept, residuals 8 to 13: 2^-5 (e = 10), -2^-3 (e = 12) and
+  // -1.5 x 2^-3, whose fraction must escape.
   ScaledParameters p;
   p.kept = 0;
   p.window = 6;
@@ -229,13 +240,14 @@ TEST(Scaled, SmallestExampleWithTaps) {
   p.columns = 3;
   const Grid grid;
   const ScaledRun run{float_format(DType::f16), &p, &grid, 8, 0, 3};
-  const std::vector<std::uint16_t> words{0x2800, 0xB000, 0xB200};  // 2^-5: e = 10; -2^-3: e = 12
+  const std::vector<std::uint16_t> words{0x2800, 0xB000, 0xB200};
   std::vector<std::uint8_t> symbols(3);
   std::vector<std::uint16_t> records(3);
   Bytes escapes;
   EXPECT_EQ(apply_scaled(run, words.data(), false, symbols.data(), records.data(), escapes), 2u);
-  // d = 10: symbol 2 * (10 - 8) + 0. Then q' = 10, d = 12 - (11 >> 1) = 7: below the window, an escape of
-  // 5 + 10 + 1 = 16 bits: 12 << 10 | 0, sign 1. Then d = 12 - 0, but the fraction escapes.
+  // d = 10: symbol 2 * (10 - 8) + 0. Then q' = 10, d = 12 - (11 >> 1) = 7: below the window, an
+  // escape of 5 + 10 + 1 = 16 bits: 12 << 10 | 0, sign 1. Then d = 12 - 0, but the fraction
+  // escapes.
   EXPECT_EQ(symbols, (std::vector<std::uint8_t>{4, 13, 13}));
   EXPECT_EQ(escapes, (Bytes{0x01, 0x60, 0x01, 0x64}));
 }
@@ -254,7 +266,8 @@ void check_short_runs(DType dtype) {
   for (int trial = 0; trial < 3000; ++trial) {
     ScaledParameters p;
     p.step_log2 = static_cast<unsigned>(random() % 3);
-    p.kept = p.step_log2 + static_cast<unsigned>(random() % (format.fraction_bits - p.step_log2 + 1));
+    p.kept =
+        p.step_log2 + static_cast<unsigned>(random() % (format.fraction_bits - p.step_log2 + 1));
     p.sign_mode = static_cast<SignMode>(random() % 3);
     p.has_scales = random() % 2 == 0;
     p.halved = p.has_scales && random() % 2 == 0;
@@ -263,7 +276,9 @@ void check_short_runs(DType dtype) {
     p.inner = 1 + random() % 10;
     std::vector<Word> words(1 + random() % 300);
     for (Word& word : words) {
-      word = random() % 4 == 0 ? Word{0} : static_cast<Word>(random() >> (random() % 2 == 0 ? 64 - 8 * sizeof(Word) : 0));
+      word = random() % 4 == 0
+                 ? Word{0}
+                 : static_cast<Word>(random() >> (random() % 2 == 0 ? 64 - 8 * sizeof(Word) : 0));
     }
     ASSERT_NO_FATAL_FAILURE(setting.check(p, words));
   }
@@ -307,7 +322,8 @@ TEST(Scaled, EscapeRecordsWithBitsBeyondTheirFieldsAreRefused) {
     std::uint16_t word = 0;
     for (unsigned byte = 0; byte < 256; ++byte) {
       const Bytes escapes{static_cast<std::uint8_t>(byte)};  // 5 bits, with tap 6
-      EXPECT_EQ(restore_scaled(run, &escape, &record, escapes.data(), &word), byte >> (5 + tap) == 0);
+      EXPECT_EQ(restore_scaled(run, &escape, &record, escapes.data(), &word),
+                byte >> (5 + tap) == 0);
     }
   }
   EXPECT_EQ(symbol, 15);
@@ -322,7 +338,8 @@ void check_hostile(DType dtype) {
   for (int trial = 0; trial < 1000; ++trial) {
     ScaledParameters p;
     p.step_log2 = static_cast<unsigned>(random() % 3);
-    p.kept = p.step_log2 + static_cast<unsigned>(random() % (format.fraction_bits - p.step_log2 + 1));
+    p.kept =
+        p.step_log2 + static_cast<unsigned>(random() % (format.fraction_bits - p.step_log2 + 1));
     p.sign_mode = static_cast<SignMode>(random() % 3);
     p.has_scales = random() % 2 == 0;
     p.halved = p.has_scales && random() % 2 == 0;
@@ -338,7 +355,8 @@ void check_hostile(DType dtype) {
     const std::uint64_t record_mask = (std::uint64_t{1} << p.record_bits()) - 1;
     for (auto& symbol : symbols) symbol = static_cast<std::uint8_t>(random() % p.alphabet());
     for (Word& record : records) record = static_cast<Word>(random() & record_mask);
-    const auto count = std::count(symbols.begin(), symbols.end(), static_cast<std::uint8_t>(p.escape_symbol()));
+    const auto count =
+        std::count(symbols.begin(), symbols.end(), static_cast<std::uint8_t>(p.escape_symbol()));
     Bytes escapes(static_cast<std::size_t>(count) * escape_bytes(format, p));
     for (auto& byte : escapes) byte = static_cast<std::uint8_t>(random() % 3 == 0 ? random() : 0);
     std::vector<Word> words(run.n);
@@ -357,7 +375,10 @@ TEST(Residuals, AreWhatTheSymbolsSayWithoutTheirWindow) {
   Setting setting(DType::f32, 3);
   auto& random = setting.random();
   std::vector<std::uint32_t> words(3000);
-  for (auto& word : words) word = random() % 5 == 0 ? 0 : static_cast<std::uint32_t>(random() % 2 << 31 | (120 + random() % 8) << 23);
+  for (auto& word : words)
+    word = random() % 5 == 0
+               ? 0
+               : static_cast<std::uint32_t>(random() % 2 << 31 | (120 + random() % 8) << 23);
   for (const SignMode sign_mode : {SignMode::raw, SignMode::rank_one, SignMode::tap}) {
     ScaledParameters p;
     p.kept = 23;
@@ -370,7 +391,9 @@ TEST(Residuals, AreWhatTheSymbolsSayWithoutTheirWindow) {
     const std::int32_t base = sign_mode == SignMode::tap ? 50 : 100;
     const ScaledRun run{float_format(DType::f32), &p, &grid, base, 0, words.size()};
     std::vector<std::int32_t> residuals(words.size());
-    collect_residuals(run, words.data(), residuals.data());
+    ScaledRun whole = run;
+    whole.base = 0;
+    collect_residuals(whole, words.data(), residuals.data());
     std::vector<std::uint8_t> symbols(words.size());
     std::vector<std::uint32_t> records(words.size());
     Bytes escapes;

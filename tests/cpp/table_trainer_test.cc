@@ -1,4 +1,6 @@
 // Prebuilt tables: training them, and what they do for small tensors.
+#include "lossless/table_trainer.h"
+
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -16,7 +18,6 @@
 #include "gradwire/compress.h"
 #include "gradwire/frame.h"
 #include "gradwire/tables.h"
-#include "lossless/table_trainer.h"
 #include "stages/entropy/huffman.h"
 #include "stages/entropy/static_tables.h"
 

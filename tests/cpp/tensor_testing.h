@@ -47,18 +47,19 @@ enum class Content {
   zeros,
   constant,
   random_bits,
-  normal,          ///< a scale a row and a scale a column (first dimension against the rest)
-  smooth,          ///< neighbours alike, as the taps of a kernel are
-  mostly_zero,     ///< scattered zeros
-  dead_lines,      ///< whole rows and columns of zeros, scattered ones too
-  bf16_values,     ///< wide dtypes with the low fraction bits unused
-  mean_of_bf16,    ///< sum of two such, halved: few significant bits
-  specials,        ///< NaN payloads, infinities, -0.0, subnormals among normal values
+  normal,        ///< a scale a row and a scale a column (first dimension against the rest)
+  smooth,        ///< neighbours alike, as the taps of a kernel are
+  alike_kernels, ///< runs of nine elements that differ in little but a factor
+  mostly_zero,   ///< scattered zeros
+  dead_lines,    ///< whole rows and columns of zeros, scattered ones too
+  bf16_values,   ///< wide dtypes with the low fraction bits unused
+  mean_of_bf16,  ///< sum of two such, halved: few significant bits
+  specials,      ///< NaN payloads, infinities, -0.0, subnormals among normal values
 };
 inline constexpr Content kContents[] = {
-    Content::zeros,       Content::constant,   Content::random_bits, Content::normal,
-    Content::smooth,      Content::mostly_zero, Content::dead_lines,  Content::bf16_values,
-    Content::mean_of_bf16, Content::specials};
+    Content::zeros,       Content::constant,     Content::random_bits, Content::normal,
+    Content::smooth,      Content::alike_kernels, Content::mostly_zero, Content::dead_lines,
+    Content::bf16_values, Content::mean_of_bf16, Content::specials};
 
 /// Round towards zero is enough here, subnormals included.
 inline std::uint16_t half_bits(float value) {
@@ -76,14 +77,21 @@ inline std::uint16_t half_bits(float value) {
 /// The bits of a value in a dtype; integers get its rounded multiple of 16.
 inline std::uint64_t bits_of(DType dtype, double value) {
   switch (dtype) {
-    case DType::f32: return std::bit_cast<std::uint32_t>(static_cast<float>(value));
-    case DType::bf16: return std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16;
-    case DType::f16: return half_bits(static_cast<float>(value));
-    case DType::f64: return std::bit_cast<std::uint64_t>(value);
+    case DType::f32:
+      return std::bit_cast<std::uint32_t>(static_cast<float>(value));
+    case DType::bf16:
+      return std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16;
+    case DType::f16:
+      return half_bits(static_cast<float>(value));
+    case DType::f64:
+      return std::bit_cast<std::uint64_t>(value);
     case DType::f8_e4m3:
-    case DType::f8_e5m2: return half_bits(static_cast<float>(value)) >> 8;
-    case DType::boolean: return value > 0 ? 1 : 0;
-    default: return static_cast<std::uint64_t>(std::llround(std::clamp(value, -1e15, 1e15) * 16));
+    case DType::f8_e5m2:
+      return half_bits(static_cast<float>(value)) >> 8;
+    case DType::boolean:
+      return value > 0 ? 1 : 0;
+    default:
+      return static_cast<std::uint64_t>(std::llround(std::clamp(value, -1e15, 1e15) * 16));
   }
 }
 
@@ -124,24 +132,36 @@ class TensorMaker {
     const double scale = 1e-2 * row_scale_[row] * column_scale_[column % column_scale_.size()];
     const double value = scale * normal_(random_);
     switch (content) {
-      case Content::zeros: return 0;
-      case Content::constant: return constant_;
-      case Content::random_bits: return random_();
-      case Content::normal: return bits_of(dtype, value);
+      case Content::zeros:
+        return 0;
+      case Content::constant:
+        return constant_;
+      case Content::random_bits:
+        return random_();
+      case Content::normal:
+        return bits_of(dtype, value);
       case Content::smooth:
         walk_ = 0.95 * walk_ + 0.3 * normal_(random_);
         return bits_of(dtype, 1e-3 * row_scale_[row] * walk_);
-      case Content::mostly_zero: return random_() % 5 == 0 ? bits_of(dtype, value) : 0;
+      case Content::alike_kernels: {
+        constexpr double kPattern[] = {1, -0.6, 0.8, 1.3, -2, 0.7, 0.4, -0.9, 1.1};
+        if (column % 9 == 0) walk_ = value;
+        return bits_of(dtype, walk_ * kPattern[column % 9] * (1 + 0.02 * normal_(random_)));
+      }
+      case Content::mostly_zero:
+        return random_() % 5 == 0 ? bits_of(dtype, value) : 0;
       case Content::dead_lines: {
         const bool dead = row % 3 == 1 || column % 7 == 2 || random_() % 11 == 0;
         return dead ? 0 : bits_of(dtype, value);
       }
-      case Content::bf16_values: return bits_of(dtype, bf16_rounded(value));
+      case Content::bf16_values:
+        return bits_of(dtype, bf16_rounded(value));
       case Content::mean_of_bf16: {
         const double other = scale * normal_(random_);
         return bits_of(dtype, (bf16_rounded(value) + bf16_rounded(other)) / 2);
       }
-      case Content::specials: return random_() % 4 != 0 ? bits_of(dtype, value) : special(dtype);
+      case Content::specials:
+        return random_() % 4 != 0 ? bits_of(dtype, value) : special(dtype);
     }
     return 0;
   }
@@ -156,12 +176,18 @@ class TensorMaker {
     const std::uint64_t exponents = ((std::uint64_t{1} << (bits - 1 - fraction)) - 1) << fraction;
     const std::uint64_t payload = random_() & ((std::uint64_t{1} << fraction) - 1);
     switch (random_() % 6) {
-      case 0: return sign;                      // +0.0 or -0.0
-      case 1: return sign | exponents;          // infinity
-      case 2: return sign | exponents | payload;
-      case 3: return sign | payload;            // subnormal
-      case 4: return sign | (exponents - (std::uint64_t{1} << fraction)) | payload;  // largest
-      default: return sign | 1;                 // smallest subnormal
+      case 0:
+        return sign;  // +0.0 or -0.0
+      case 1:
+        return sign | exponents;  // infinity
+      case 2:
+        return sign | exponents | payload;
+      case 3:
+        return sign | payload;  // subnormal
+      case 4:
+        return sign | (exponents - (std::uint64_t{1} << fraction)) | payload;  // largest
+      default:
+        return sign | 1;  // smallest subnormal
     }
   }
 

@@ -1,10 +1,11 @@
 // rANS with 32 interleaved lanes and 12-bit probabilities (docs/format.md 4.3).
-// In: frequencies that sum to 4096. Out: one stream: the lanes' states, then 16-bit words.
-// Assumes: the frequencies were checked; of coded bytes, nothing but the slack of sequence.h.
-// The surprises: the encoder works backwards, from the last symbol to the first, so that the
-// decoder can go forwards; the states it ends with are what the stream begins with; and all lanes
-// take their words from one queue, so neither side can start in the middle. Source: Duda 2013;
-// interleaving as in Giesen 2014, arXiv:1402.3392.
+// In: frequencies that sum to 4096.
+// Out: one stream: the lanes' states, then 16-bit words.
+// Assumes: the frequencies were checked; of coded bytes, nothing but the slack of sequence.h. The
+// surprises: the encoder works backwards, from the last symbol to the first, so that the decoder
+// can go forwards; the states it ends with are what the stream begins with; and all lanes take
+// their words from one queue, so neither side can start in the middle.
+// Source: Duda 2013; interleaving as in Giesen 2014, arXiv:1402.3392.
 #pragma once
 
 #include <array>

@@ -1,6 +1,7 @@
 // Code lengths and frequencies from weights, by the normative rules of docs/format.md 4.4.
-// In: integer weights of up to 256 symbols. Out: lengths of a complete code, or frequencies of sum
-// 4096. Assumes: the sum of the weights is below 2^52.
+// In: integer weights of up to 256 symbols.
+// Out: lengths of a complete code, or frequencies of sum 4096.
+// Assumes: the sum of the weights is below 2^52.
 #pragma once
 
 #include <array>

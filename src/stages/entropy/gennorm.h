@@ -1,7 +1,9 @@
 // Tables given by two bytes: residuals of a generalised normal variable (docs/format.md 4.6, 10).
-// In: shape and scale bytes, or a histogram. Out: integer weights, the same on every CPU; or the
-// fit. Assumes: nothing of the bytes; not all of their values are tables. Source: Nadarajah 2005, A
-// generalized normal distribution; as a model of gradients, Fu et al. 2020.
+// In: shape and scale bytes, or a histogram.
+// Out: integer weights, the same on every CPU; or the fit.
+// Assumes: nothing of the bytes; not all of their values are tables.
+// Source: Nadarajah 2005, A generalized normal distribution; as a model of gradients, Fu et al.
+// 2020.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,10 @@
 // Canonical Huffman codes of at most 11 bits, written least significant bit first in K contiguous
 // streams (docs/format.md 4.2).
-// In: code lengths of a complete code. Out: bytes or symbols; with pairs, one code stands for two
-// neighbouring symbols below 16.
+// In: code lengths of a complete code.
+// Out: bytes or symbols; with pairs, one code stands for two neighbouring symbols below 16.
 // Assumes: the lengths were checked (is_complete_code); of coded bytes, nothing.
-// Source: canonical codes as in Moffat & Turpin 1997; several symbols a lookup as in Choueka et al.
-// 1985.
+// Source: canonical codes as in Moffat & Turpin 1997; several symbols a lookup as in Choueka et
+// al. 1985.
 #pragma once
 
 #include <array>
@@ -78,7 +78,8 @@ class ShortHuffmanDecoder final : public SequenceDecoder {
 
  private:
   bool pairs_;
-  std::array<std::uint16_t, 1u << kMaxCodeLength> table_;  ///< symbol << 8 | length, by the next 11 bits
+  std::array<std::uint16_t, 1u << kMaxCodeLength>
+      table_;  ///< symbol << 8 | length, by the next 11 bits
 };
 
 class HuffmanDecoder final : public SequenceDecoder {

@@ -1,4 +1,5 @@
-// Decoding of sequences too short to pay for the table of several symbols a lookup: one code at a time.
+// Decoding of sequences too short to pay for the table of several symbols a lookup: one code at a
+// time.
 
 #include <algorithm>
 
@@ -12,7 +13,8 @@ ShortHuffmanDecoder::ShortHuffmanDecoder(const Values& lengths, bool pairs) : pa
   for (std::size_t s = 0; s < kMaxSymbols; ++s) {
     if (lengths[s] == 0) continue;
     const auto entry = static_cast<std::uint16_t>(s << 8 | lengths[s]);
-    for (std::size_t i = codes[s]; i < table_.size(); i += std::size_t{1} << lengths[s]) table_[i] = entry;
+    for (std::size_t i = codes[s]; i < table_.size(); i += std::size_t{1} << lengths[s])
+      table_[i] = entry;
   }
 }
 
@@ -39,15 +41,18 @@ bool ShortHuffmanDecoder::decode_stream(ByteSpan stream, std::span<std::uint8_t>
   return bits.at_exact_end();
 }
 
-bool ShortHuffmanDecoder::decode(const std::uint8_t* src, std::span<const std::uint16_t> sizes, std::size_t n,
-                                 unsigned streams_log2, std::uint8_t* symbols) const {
-  if (streams_log2 > kMaxStreamsLog2 || sizes.size() != std::size_t{1} << streams_log2) return false;
+bool ShortHuffmanDecoder::decode(const std::uint8_t* src, std::span<const std::uint16_t> sizes,
+                                 std::size_t n, unsigned streams_log2,
+                                 std::uint8_t* symbols) const {
+  if (streams_log2 > kMaxStreamsLog2 || sizes.size() != std::size_t{1} << streams_log2)
+    return false;
   const std::size_t segment = segment_symbols(n, streams_log2);
   for (std::size_t k = 0; k < sizes.size(); ++k) {
     const std::size_t begin = std::min(n, k * segment);
     const std::size_t end = std::min(n, begin + segment);
     if (begin == end && sizes[k] != 0) return false;
-    if (begin < end && !decode_stream({src, sizes[k]}, {symbols + begin, end - begin})) return false;
+    if (begin < end && !decode_stream({src, sizes[k]}, {symbols + begin, end - begin}))
+      return false;
     src += sizes[k];
   }
   return true;

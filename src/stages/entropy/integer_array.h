@@ -1,5 +1,6 @@
 // Small side information: integer arrays and flag maps (docs/format.md 7).
-// In: scales, run lengths, bitmaps. Out: their cheapest encoding, appended.
+// In: scales, run lengths, bitmaps.
+// Out: their cheapest encoding, appended.
 // Assumes: the reader knows the count; nothing else of the bytes.
 #pragma once
 

@@ -32,7 +32,8 @@ std::unique_ptr<SequenceDecoder> make_decoder(const Table& table, std::uint64_t 
   if (table.coder == CoderId::ans) {
     return std::make_unique<AnsDecoder>(table);
   }
-  if (symbols < kShortSymbols) return std::make_unique<ShortHuffmanDecoder>(table.values, table.pairs);
+  if (symbols < kShortSymbols)
+    return std::make_unique<ShortHuffmanDecoder>(table.values, table.pairs);
   return std::make_unique<HuffmanDecoder>(table.values, table.pairs);
 }
 

@@ -1,8 +1,9 @@
 // Sequences of symbols to streams of bytes and back (docs/format.md 4.2, 4.3), behind one
-// interface. In: symbols as bytes and a resolved table. Out: streams, one behind the other, and
-// their sizes. Assumes: an encoder's symbols are all codable by its table. A decoder assumes
-// nothing of the bytes, but that 16 bytes past the last stream may be read (their values do not
-// matter).
+// interface.
+// In: symbols as bytes and a resolved table.
+// Out: streams, one behind the other, and their sizes.
+// Assumes: an encoder's symbols are all codable by its table. A decoder assumes nothing of the
+// bytes, but that 16 bytes past the last stream may be read (their values do not matter).
 #pragma once
 
 #include <cstdint>
@@ -44,6 +45,7 @@ class SequenceDecoder {
 
 std::unique_ptr<SequenceEncoder> make_encoder(const Table& table);
 /// `symbols`: about how many will be decoded in all; few get a decoder that is quicker to build.
-std::unique_ptr<SequenceDecoder> make_decoder(const Table& table, std::uint64_t symbols = UINT64_MAX);
+std::unique_ptr<SequenceDecoder> make_decoder(const Table& table,
+                                              std::uint64_t symbols = UINT64_MAX);
 
 }  // namespace gradwire::entropy

@@ -1,5 +1,6 @@
 // The tables that are shipped with the library (docs/format.md 4.5): a frame names one by its id.
-// In: static_family.inc, written by `gradwire train-tables`. Out: code lengths and frequencies.
+// In: static_family.inc, written by `gradwire train-tables`.
+// Out: code lengths and frequencies.
 // Assumes: ids are never reused, and a table never changes once it has been released.
 #pragma once
 

@@ -1,7 +1,7 @@
 // Code tables: what docs/format.md 4.1 puts on the wire, and the choice of the cheapest.
-// In: histograms, or the bytes of the `tables` section. Out: resolved tables for the sequence
-// coders. Assumes: nothing of wire bytes; a table that codes nothing or over-fills its code is
-// refused.
+// In: histograms, or the bytes of the `tables` section.
+// Out: resolved tables for the sequence coders.
+// Assumes: nothing of wire bytes; a table that codes nothing or over-fills its code is refused.
 #pragma once
 
 #include <cstdint>

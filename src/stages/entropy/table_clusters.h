@@ -1,5 +1,6 @@
 // Few tables for many histograms: K-means over probability vectors.
-// In: histograms over one alphabet. Out: frequencies, every symbol of the alphabet with at least 1.
+// In: histograms over one alphabet.
+// Out: frequencies, every symbol of the alphabet with at least 1.
 // Assumes: nothing; the same histograms in the same order give the same tables on every machine.
 // Source: Lloyd's algorithm. A member's distance is the bits that a table's own Huffman code takes
 // for it, and a centre is the sum of its members, each scaled to the same weight.

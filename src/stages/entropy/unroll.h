@@ -1,6 +1,6 @@
-// In: the next `for` loop, whose bounds are constants. Out: the same loop, unrolled, so that its
-// arrays of one entry a lane become registers. Assumes: nothing; elsewhere it is no more than
-// slower.
+// In: the next `for` loop, whose bounds are constants.
+// Out: the same loop, unrolled, so that its arrays of one entry a lane become registers.
+// Assumes: nothing; elsewhere it is no more than slower.
 #pragma once
 
 #if defined(__clang__)

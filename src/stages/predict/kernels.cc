@@ -21,7 +21,8 @@ std::int32_t bounded(ByteReader& in, const char* field) {
   return static_cast<std::int32_t>(value);
 }
 
-/// Calls function(i, j) for tap t of every kernel j, i its index in the chunk; stops when it returns false.
+/// Calls function(i, j) for tap t of every kernel j, i its index in the chunk; stops when it
+/// returns false.
 template <typename Function>
 bool for_each_kernel(const KernelRun& run, std::size_t t, const Function& function) {
   const auto inner = static_cast<std::size_t>(run.parameters->inner);
@@ -62,14 +63,16 @@ Taps read_taps(ByteReader& in, unsigned count) {
   Taps taps;
   const std::size_t at = in.offset();
   taps.effort = in.u8("effort");
-  if (taps.effort > 3) fail(ErrorKind::corrupt, "effort at byte {}: {} found, at most 3 allowed", at, taps.effort);
+  if (taps.effort > 3)
+    fail(ErrorKind::corrupt, "effort at byte {}: {} found, at most 3 allowed", at, taps.effort);
   taps.base = bounded(in, "taps base");
   taps.taps.resize(count);
   for (unsigned t = 0; t < count; ++t) {
     Tap& tap = taps.taps[t];
     const std::size_t tap_at = in.offset();
     tap.h = in.u8("h");
-    if (tap.h < 1 || tap.h > 24) fail(ErrorKind::corrupt, "h at byte {}: {} found, 1 to 24 allowed", tap_at, tap.h);
+    if (tap.h < 1 || tap.h > 24)
+      fail(ErrorKind::corrupt, "h at byte {}: {} found, 1 to 24 allowed", tap_at, tap.h);
     tap.tau = bounded(in, "tau");
     std::int32_t sum = 0;
     for (unsigned l = 0; l < t; ++l) {
@@ -77,7 +80,8 @@ Taps read_taps(ByteReader& in, unsigned count) {
       sum += std::abs(std::int32_t{tap.coefficients.back()});
     }
     if (sum > kMaxCoefficientSum) {
-      fail(ErrorKind::corrupt, "coefficients at byte {}: absolute values sum to {}, at most {} allowed", tap_at, sum,
+      fail(ErrorKind::corrupt,
+           "coefficients at byte {}: absolute values sum to {}, at most {} allowed", tap_at, sum,
            kMaxCoefficientSum);
     }
   }
@@ -91,13 +95,14 @@ void write_taps(const Taps& taps, ByteWriter& out) {
   for (const Tap& tap : taps.taps) {
     out.u8(static_cast<std::uint8_t>(tap.h));
     out.varint(zigzag(tap.tau));
-    for (const std::int16_t coefficient : tap.coefficients) out.u16(static_cast<std::uint16_t>(coefficient));
+    for (const std::int16_t coefficient : tap.coefficients)
+      out.u16(static_cast<std::uint16_t>(coefficient));
   }
 }
 
 template <typename Word>
-void apply_kernels(const KernelRun& run, const Word* words, KernelScratch& scratch, KernelSymbols<Word>& out, BitWriter& raw,
-                   Bytes& escapes) {
+void apply_kernels(const KernelRun& run, const Word* words, KernelScratch& scratch,
+                   KernelSymbols<Word>& out, BitWriter& raw, Bytes& escapes) {
   prepare(run, scratch);
   const Lattice<Word> lattice(run);
   const std::size_t kernels = run.kernels();
@@ -135,7 +140,8 @@ void apply_kernels(const KernelRun& run, const Word* words, KernelScratch& scrat
 }
 
 template <typename Word>
-bool restore_kernels(const KernelRun& run, const KernelInput<Word>& input, KernelScratch& scratch, SlackBitReader& raw, Word* words) {
+bool restore_kernels(const KernelRun& run, const KernelInput<Word>& input, KernelScratch& scratch,
+                     SlackBitReader& raw, Word* words) {
   prepare(run, scratch);
   const Lattice<Word> lattice(run);
   const std::size_t kernels = run.kernels();
@@ -152,7 +158,9 @@ bool restore_kernels(const KernelRun& run, const KernelInput<Word>& input, Kerne
         return true;
       }
       Word word = 0;
-      if (!lattice.decode(input.symbols[k], lattice.guess(scratch.sums[j], tap.h), tap.tau + run.scales[j], raw, word)) return false;
+      if (!lattice.decode(input.symbols[k], lattice.guess(scratch.sums[j], tap.h),
+                          tap.tau + run.scales[j], raw, word))
+        return false;
       if (lattice.low_bits > 0 && !lattice.get_low(input, k, raw, word)) return false;
       if (input.symbols[k] == lattice.escape) {
         if (escapes == input.escape_count) return false;
@@ -170,10 +178,11 @@ bool restore_kernels(const KernelRun& run, const KernelInput<Word>& input, Kerne
   return escapes == input.escape_count;
 }
 
-#define GRADWIRE_KERNELS(Word)                                                                                       \
-  template void apply_kernels<Word>(const KernelRun&, const Word*, KernelScratch&, KernelSymbols<Word>&, BitWriter&, \
-                                    Bytes&);                                                                         \
-  template bool restore_kernels<Word>(const KernelRun&, const KernelInput<Word>&, KernelScratch&, SlackBitReader&, Word*);
+#define GRADWIRE_KERNELS(Word)                                                                    \
+  template void apply_kernels<Word>(const KernelRun&, const Word*, KernelScratch&,                \
+                                    KernelSymbols<Word>&, BitWriter&, Bytes&);                    \
+  template bool restore_kernels<Word>(const KernelRun&, const KernelInput<Word>&, KernelScratch&, \
+                                      SlackBitReader&, Word*);
 
 GRADWIRE_KERNELS(std::uint16_t)
 GRADWIRE_KERNELS(std::uint32_t)

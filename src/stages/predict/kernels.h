@@ -1,7 +1,9 @@
-// Convolution kernels, each tap given a guess from the earlier ones (docs/format.md 6): the lattice coder.
-// In: the words of whole kernels, tap parameters, a scale a kernel. Out: symbols and raw bits in tap-major
-// order, escapes; and back.
-// Assumes: n is a multiple of taps x inner. Integers only; a decoder's symbols are below the alphabet.
+// Convolution kernels, each tap given a guess from the earlier ones (docs/format.md 6): the
+// lattice coder.
+// In: the words of whole kernels, tap parameters, a scale a kernel.
+// Out: symbols and raw bits in tap-major order, escapes; and back.
+// Assumes: n is a multiple of taps x inner. Integers only; a decoder's symbols are below the
+// alphabet.
 #pragma once
 
 #include <vector>
@@ -15,7 +17,8 @@ namespace gradwire::predict {
 inline constexpr std::int32_t kMaxKernelScale = 1024;
 inline constexpr std::int32_t kMaxCoefficientSum = 65535;
 
-/// How one tap is guessed: unit h, exponent field tau of the lattice step, coefficients of earlier taps / 256.
+/// How one tap is guessed: unit h, exponent field tau of the lattice step, coefficients of earlier
+/// taps / 256.
 struct Tap {
   unsigned h = 1;
   std::int32_t tau = 0;
@@ -23,7 +26,8 @@ struct Tap {
 };
 
 struct Taps {
-  unsigned effort = 1;  ///< a + 1: the step is 2^a to 2^(a + 1) times smaller than the expected error
+  unsigned effort =
+      1;  ///< a + 1: the step is 2^a to 2^(a + 1) times smaller than the expected error
   std::int32_t base = 0;
   std::vector<Tap> taps;
 };
@@ -61,14 +65,14 @@ struct KernelSymbols {
   std::uint8_t* symbols;  ///< n
   std::size_t first_tap;  ///< how many belong to tap 0
   std::size_t count;
-  Word* low;              ///< low records (kept - L bits), one a coded element
-  std::uint8_t* second;   ///< count of each when counted
+  Word* low;             ///< low records (kept - L bits), one a coded element
+  std::uint8_t* second;  ///< count of each when counted
   std::size_t escapes;
 };
 
 template <typename Word>
-void apply_kernels(const KernelRun& run, const Word* words, KernelScratch& scratch, KernelSymbols<Word>& out, BitWriter& raw,
-                   Bytes& escapes);
+void apply_kernels(const KernelRun& run, const Word* words, KernelScratch& scratch,
+                   KernelSymbols<Word>& out, BitWriter& raw, Bytes& escapes);
 
 /// Input of the inverse. `low` is null when there are no low records or they are counted.
 template <typename Word>
@@ -82,6 +86,7 @@ struct KernelInput {
 
 /// Fills words (located zeros too). False when the input contradicts itself.
 template <typename Word>
-bool restore_kernels(const KernelRun& run, const KernelInput<Word>& input, KernelScratch& scratch, SlackBitReader& raw, Word* words);
+bool restore_kernels(const KernelRun& run, const KernelInput<Word>& input, KernelScratch& scratch,
+                     SlackBitReader& raw, Word* words);
 
 }  // namespace gradwire::predict

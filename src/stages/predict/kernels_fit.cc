@@ -9,19 +9,22 @@ namespace gradwire::predict {
 namespace {
 
 constexpr std::size_t kMaxKernels = 16384;
-constexpr int kUnits = 16;         ///< logarithms count sixteenths of an octave
-constexpr int kMargin = 11;        ///< 0.7 octave: errors exceed their mean logarithm
+constexpr int kUnits = 16;   ///< logarithms count sixteenths of an octave
+constexpr int kMargin = 11;  ///< 0.7 octave: errors exceed their mean logarithm
 constexpr std::int32_t kNothing = INT32_MIN;
 
 /// Exact value of an element; 0 for zeros, NaN and infinities.
 template <typename Word>
 double to_double(DType dtype, Word word) noexcept {
   const FloatFormat format = float_format(dtype);
-  const auto fraction = static_cast<std::uint64_t>(word) & ((std::uint64_t{1} << format.fraction_bits) - 1);
-  const auto exponent = static_cast<std::int64_t>(word >> format.fraction_bits & ((1u << format.exponent_bits) - 1));
+  const auto fraction =
+      static_cast<std::uint64_t>(word) & ((std::uint64_t{1} << format.fraction_bits) - 1);
+  const auto exponent =
+      static_cast<std::int64_t>(word >> format.fraction_bits & ((1u << format.exponent_bits) - 1));
   if (exponent == 0 || exponent == (1 << format.exponent_bits) - 1) return 0;
   const std::int64_t bias = (1 << (format.exponent_bits - 1)) - 1;
-  const std::uint64_t bits = static_cast<std::uint64_t>(exponent - bias + 1023) << 52 | fraction << (52 - format.fraction_bits);
+  const std::uint64_t bits = static_cast<std::uint64_t>(exponent - bias + 1023) << 52 |
+                             fraction << (52 - format.fraction_bits);
   const auto magnitude = std::bit_cast<double>(bits);
   return word >> (format.bits() - 1) != 0 ? -magnitude : magnitude;
 }
@@ -34,15 +37,16 @@ std::int32_t log2_units(double x) noexcept {
 }
 
 std::int32_t divide_rounded(std::int64_t sum, std::int64_t count) noexcept {
-  return static_cast<std::int32_t>(sum >= 0 ? (sum + count / 2) / count : -((-sum + count / 2) / count));
+  return static_cast<std::int32_t>(sum >= 0 ? (sum + count / 2) / count
+                                            : -((-sum + count / 2) / count));
 }
 
 std::int32_t octaves(std::int32_t units) noexcept { return (units + kUnits / 2) >> 4; }
 
 /// The kernels' values, tap after tap for each kernel.
 template <typename Word>
-std::vector<double> gather(DType dtype, const KernelParameters& p, const Word* words, std::size_t first, std::size_t step,
-                           std::size_t count) {
+std::vector<double> gather(DType dtype, const KernelParameters& p, const Word* words,
+                           std::size_t first, std::size_t step, std::size_t count) {
   const auto taps = static_cast<std::size_t>(p.taps);
   const auto inner = static_cast<std::size_t>(p.inner);
   std::vector<double> values(count * taps);
@@ -69,7 +73,8 @@ std::vector<double> gram(const std::vector<double>& values, std::size_t taps) {
   std::vector<double> products(taps * taps, 0);
   for (std::size_t at = 0; at < values.size(); at += taps) {
     for (std::size_t a = 0; a < taps; ++a) {
-      for (std::size_t b = 0; b <= a; ++b) products[a * taps + b] += values[at + a] * values[at + b];
+      for (std::size_t b = 0; b <= a; ++b)
+        products[a * taps + b] += values[at + a] * values[at + b];
     }
   }
   return products;
@@ -110,7 +115,8 @@ std::vector<std::int16_t> quantise(const std::vector<double>& x) {
     coefficients[l] = static_cast<std::int16_t>(scaled);
     sum += std::abs(std::int32_t{coefficients[l]});
   }
-  if (sum > kMaxCoefficientSum) std::fill(coefficients.begin(), coefficients.end(), std::int16_t{0});
+  if (sum > kMaxCoefficientSum)
+    std::fill(coefficients.begin(), coefficients.end(), std::int16_t{0});
   return coefficients;
 }
 
@@ -147,7 +153,8 @@ Taps fit_taps(DType dtype, const KernelParameters& p, const Word* words, std::si
   const std::vector<double> products = gram(unit, taps);
   Taps result;
   result.taps.resize(taps);
-  for (std::size_t t = 1; t < taps; ++t) result.taps[t].coefficients = quantise(solve(products, taps, t));
+  for (std::size_t t = 1; t < taps; ++t)
+    result.taps[t].coefficients = quantise(solve(products, taps, t));
 
   // Scale of each tap's error, over the kernels' own (whole-octave) scales.
   std::vector<std::int64_t> sums(taps, 0);
@@ -167,7 +174,8 @@ Taps fit_taps(DType dtype, const KernelParameters& p, const Word* words, std::si
     k[t] = ((counts[t] == 0 ? 0 : divide_rounded(sums[t], counts[t])) + kMargin) >> 4;
   }
   std::vector<std::int32_t> sorted = k;
-  std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(taps / 2), sorted.end());
+  std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(taps / 2),
+                   sorted.end());
   const std::int32_t middle = sorted[taps / 2];
   const std::int32_t bias = (1 << (float_format(dtype).exponent_bits - 1)) - 1;
   result.effort = 1;
@@ -192,7 +200,8 @@ Taps with_effort(const Taps& taps, unsigned effort) {
 
 namespace {
 
-/// Kernels that are fitted at a time, tap by tap, so that their values stay in L1 and loops are straight.
+/// Kernels that are fitted at a time, tap by tap, so that their values stay in L1 and loops are
+/// straight.
 constexpr std::size_t kBlock = 256;
 
 /// Sums and counts of the logarithms of a block's guess errors.
@@ -211,7 +220,8 @@ struct BlockLogs {
 };
 
 /// errors = values of tap t less their guess; values lie tap by tap, kBlock apart.
-void guess_errors(const double* values, const Tap& tap, std::size_t t, std::size_t n, double* errors) noexcept {
+void guess_errors(const double* values, const Tap& tap, std::size_t t, std::size_t n,
+                  double* errors) noexcept {
   for (std::size_t j = 0; j < n; ++j) errors[j] = 0;
   for (std::size_t l = 0; l < t; ++l) {
     const double coefficient = tap.coefficients[l];
@@ -225,8 +235,8 @@ void guess_errors(const double* values, const Tap& tap, std::size_t t, std::size
 }  // namespace
 
 template <typename Word>
-void fit_kernel_scales(DType dtype, const KernelParameters& p, const Taps& taps, const Word* words, std::size_t,
-                       std::span<std::int32_t> scales) {
+void fit_kernel_scales(DType dtype, const KernelParameters& p, const Taps& taps, const Word* words,
+                       std::size_t, std::span<std::int32_t> scales) {
   const auto count = static_cast<std::size_t>(p.taps);
   const auto inner = static_cast<std::size_t>(p.inner);
   std::vector<double> values(count * kBlock);
@@ -237,7 +247,8 @@ void fit_kernel_scales(DType dtype, const KernelParameters& p, const Taps& taps,
     for (std::size_t k = 0; k < n; ++k) {
       const std::size_t j = first + k;
       const Word* at = words + (inner == 1 ? j * count : j / inner * count * inner + j % inner);
-      for (std::size_t t = 0; t < count; ++t) values[t * kBlock + k] = to_double(dtype, at[t * inner]);
+      for (std::size_t t = 0; t < count; ++t)
+        values[t * kBlock + k] = to_double(dtype, at[t * inner]);
     }
     logs.sums.fill(0);
     logs.counts.fill(0);
@@ -248,17 +259,18 @@ void fit_kernel_scales(DType dtype, const KernelParameters& p, const Taps& taps,
     for (std::size_t k = 0; k < n; ++k) {
       // A kernel without values repeats its neighbour's scale, the cheapest to code.
       if (logs.counts[k] > 0) {
-        previous = std::clamp(octaves(divide_rounded(logs.sums[k], logs.counts[k])), -kMaxKernelScale, kMaxKernelScale);
+        previous = std::clamp(octaves(divide_rounded(logs.sums[k], logs.counts[k])),
+                              -kMaxKernelScale, kMaxKernelScale);
       }
       scales[first + k] = previous;
     }
   }
 }
 
-#define GRADWIRE_FIT(Word)                                                                                   \
-  template Taps fit_taps<Word>(DType, const KernelParameters&, const Word*, std::size_t);                    \
-  template void fit_kernel_scales<Word>(DType, const KernelParameters&, const Taps&, const Word*, std::size_t, \
-                                        std::span<std::int32_t>);
+#define GRADWIRE_FIT(Word)                                                                        \
+  template Taps fit_taps<Word>(DType, const KernelParameters&, const Word*, std::size_t);         \
+  template void fit_kernel_scales<Word>(DType, const KernelParameters&, const Taps&, const Word*, \
+                                        std::size_t, std::span<std::int32_t>);
 GRADWIRE_FIT(std::uint16_t)
 GRADWIRE_FIT(std::uint32_t)
 #undef GRADWIRE_FIT

@@ -1,5 +1,7 @@
-// One value on the lattice (docs/format.md 6.3, 6.4): symbol and raw bits given an integer guess, and back.
-// In: a word, X of its guess, the exponent field of the lattice step. Out: symbol, raw bits; or the word.
+// One value on the lattice (docs/format.md 6.3, 6.4): symbol and raw bits given an integer guess,
+// and back.
+// In: a word, X of its guess, the exponent field of the lattice step.
+// Out: symbol, raw bits; or the word.
 // Assumes: |X| < 2^31. All formulas are those of the format, in its letters.
 #pragma once
 
@@ -66,13 +68,15 @@ class Lattice {
     const std::int32_t d = (top >> fraction_) - e_step;
     const auto width = static_cast<std::int32_t>(fraction_);
     // Below the step all bits are shifted out (m = 0); above, each octave adds 2^L positions.
-    const std::int32_t m = ((one() + fraction) >> (width - std::clamp(d, -1, width))) + (std::max(d - width, 0) << width);
+    const std::int32_t m = ((one() + fraction) >> (width - std::clamp(d, -1, width))) +
+                           (std::max(d - width, 0) << width);
     std::int32_t r = width - std::clamp(d, 0, width);
     const bool cross = negative(word) != guess.negative;
     std::int32_t delta = (cross ? -1 - m : m) - guess.g;
     if (guess.folded) delta = -delta;
     const std::int32_t near = 2 * reach_ + 1 + 2 * (-1 - d) + cross;
-    const bool fits = (m > 0 ? std::abs(delta) <= reach_ : d >= -7) && (word & ((Word{1} << dropped_) - 1)) == 0;
+    const bool fits =
+        (m > 0 ? std::abs(delta) <= reach_ : d >= -7) && (word & ((Word{1} << dropped_) - 1)) == 0;
     const std::int32_t coded = m > 0 ? delta + reach_ : near;
     const std::int32_t symbol = fits ? coded : escape;
     r = fits ? r : width;
@@ -80,7 +84,8 @@ class Lattice {
             static_cast<std::uint16_t>(fraction & ((1 << r) - 1))};
   }
 
-  bool decode(std::uint8_t symbol, const Guess& guess, std::int32_t step, SlackBitReader& raw, Word& word) const noexcept {
+  bool decode(std::uint8_t symbol, const Guess& guess, std::int32_t step, SlackBitReader& raw,
+              Word& word) const noexcept {
     if (symbol == escape) {
       word = static_cast<Word>(static_cast<Word>(raw.get(fraction_)) << below_);
       return true;
@@ -98,7 +103,10 @@ class Lattice {
     const std::int32_t m = k < 0 ? -1 - k : k;
     const bool sign = guess.negative != (k < 0);
     const auto width = static_cast<std::int32_t>(fraction_);
-    const std::int32_t r = m == 0 ? width : std::max(0, width + 1 - static_cast<std::int32_t>(std::bit_width(static_cast<std::uint32_t>(m))));
+    const std::int32_t r = m == 0 ? width
+                                  : std::max(0, width + 1 -
+                                                    static_cast<std::int32_t>(std::bit_width(
+                                                        static_cast<std::uint32_t>(m))));
     const auto bits = static_cast<std::int32_t>(raw.get(static_cast<unsigned>(r)));
     const std::int32_t top = (m << r | bits) + (step_exponent(step) + width - 1 - r - z) * one();
     if (top < 0 || top >> (format_.exponent_bits + fraction_) != 0) return false;
@@ -110,10 +118,12 @@ class Lattice {
   /// Notes the low bits of a word: as a record, or with counted as bits and the count returned.
   std::uint8_t put_low(Word word, Word& record, BitWriter& raw) const noexcept {
     record = static_cast<Word>((word >> dropped_) & ((Word{1} << low_bits) - 1));
-    return counted_ ? static_cast<std::uint8_t>(put_counted(record, counts_, raw)) : std::uint8_t{0};
+    return counted_ ? static_cast<std::uint8_t>(put_counted(record, counts_, raw))
+                    : std::uint8_t{0};
   }
 
-  bool get_low(const KernelInput<Word>& input, std::size_t k, SlackBitReader& raw, Word& word) const noexcept {
+  bool get_low(const KernelInput<Word>& input, std::size_t k, SlackBitReader& raw,
+               Word& word) const noexcept {
     std::uint64_t record = 0;
     if (!counted_) {
       record = input.low[k];
@@ -126,7 +136,8 @@ class Lattice {
 
   /// The bits that an escape repeats must be those of its record.
   bool agrees(Word listed, Word repeated) const noexcept {
-    const Word mask = static_cast<Word>(((Word{1} << format_.fraction_bits) - 1) & ~((Word{1} << dropped_) - 1));
+    const Word mask =
+        static_cast<Word>(((Word{1} << format_.fraction_bits) - 1) & ~((Word{1} << dropped_) - 1));
     return ((listed ^ repeated) & mask) == 0;
   }
 
@@ -142,7 +153,8 @@ class Lattice {
     return static_cast<std::int32_t>((word & mask) >> below_);
   }
   std::int32_t step_exponent(std::int32_t step) const noexcept {
-    return std::clamp(step, 1, (1 << format_.exponent_bits) - 2 - static_cast<std::int32_t>(fraction_));
+    return std::clamp(step, 1,
+                      (1 << format_.exponent_bits) - 2 - static_cast<std::int32_t>(fraction_));
   }
 
   FloatFormat format_;

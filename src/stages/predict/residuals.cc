@@ -36,8 +36,10 @@ void collect_residuals(const ScaledRun& run, const Word* words, std::int32_t* ou
       const Word* const in = words + row.begin + at;
       std::int32_t* const residuals = out + row.begin + at;
       for (std::size_t j = 0; j < n; ++j) {
-        const auto flip = static_cast<Word>(((in[j] >> fields.sign_shift) ^ block.guesses[j]) & flip_mask);
-        const auto t = static_cast<Word>(((in[j] & fields.magnitude_mask) >> fields.x_shift) - block.predictions[j]);
+        const auto flip =
+            static_cast<Word>(((in[j] >> fields.sign_shift) ^ block.guesses[j]) & flip_mask);
+        const auto t = static_cast<Word>(((in[j] & fields.magnitude_mask) >> fields.x_shift) -
+                                         block.predictions[j]);
         const auto d = static_cast<std::int32_t>(static_cast<std::make_signed_t<Word>>(t));
         residuals[j] = in[j] == 0 ? kNoResidual : d * 2 + static_cast<std::int32_t>(flip);
       }
@@ -45,8 +47,11 @@ void collect_residuals(const ScaledRun& run, const Word* words, std::int32_t* ou
   });
 }
 
-template void collect_residuals<std::uint16_t>(const ScaledRun&, const std::uint16_t*, std::int32_t*);
-template void collect_residuals<std::uint32_t>(const ScaledRun&, const std::uint32_t*, std::int32_t*);
-template void collect_residuals<std::uint64_t>(const ScaledRun&, const std::uint64_t*, std::int32_t*);
+template void collect_residuals<std::uint16_t>(const ScaledRun&, const std::uint16_t*,
+                                               std::int32_t*);
+template void collect_residuals<std::uint32_t>(const ScaledRun&, const std::uint32_t*,
+                                               std::int32_t*);
+template void collect_residuals<std::uint64_t>(const ScaledRun&, const std::uint64_t*,
+                                               std::int32_t*);
 
 }  // namespace gradwire::predict

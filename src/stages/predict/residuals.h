@@ -1,5 +1,7 @@
 // Residuals of the scaled predictor without a window: what plans are compared by.
-// In: words of a run. Out: d x 2 + flip for every element. Assumes: as scaled.h.
+// In: words of a run.
+// Out: d x 2 + flip for every element.
+// Assumes: as scaled.h.
 #pragma once
 
 #include "stages/predict/scaled.h"

@@ -14,17 +14,21 @@ std::uint64_t load_record(const std::uint8_t* src, unsigned bytes) noexcept {
   return value;
 }
 
-/// Escape records hold x, the dropped fraction bits and, when the symbol would have held it, the sign.
+/// Escape records hold x, the dropped fraction bits and, when the symbol would have held it, the
+/// sign.
 template <typename Word>
 struct EscapeCoder {
-  explicit EscapeCoder(const ScaledRun& run) : fields(run), bytes(escape_bytes(run.format, *run.parameters)) {}
+  explicit EscapeCoder(const ScaledRun& run)
+      : fields(run), bytes(escape_bytes(run.format, *run.parameters)) {}
 
   std::uint64_t record(Word word) const noexcept {
     const auto magnitude = static_cast<std::uint64_t>(word & fields.magnitude_mask);
     const std::uint64_t x = magnitude >> fields.x_shift;
     const std::uint64_t dropped = magnitude & ((std::uint64_t{1} << fields.dropped) - 1);
     const std::uint64_t value = x << fields.dropped | dropped;
-    return fields.signed_symbols ? value << 1 | static_cast<std::uint64_t>(word >> fields.sign_shift) : value;
+    return fields.signed_symbols
+               ? value << 1 | static_cast<std::uint64_t>(word >> fields.sign_shift)
+               : value;
   }
 
   /// Puts an escape's word together; false when the record has too many bits.
@@ -39,7 +43,8 @@ struct EscapeCoder {
     const std::uint64_t x = record >> fields.dropped;
     const std::uint64_t dropped = record & ((std::uint64_t{1} << fields.dropped) - 1);
     if (x >> fields.x_bits != 0) return false;
-    out = static_cast<Word>(sign << fields.sign_shift | x << fields.x_shift | rest << fields.dropped | dropped);
+    out = static_cast<Word>(sign << fields.sign_shift | x << fields.x_shift |
+                            rest << fields.dropped | dropped);
     return true;
   }
 
@@ -48,12 +53,14 @@ struct EscapeCoder {
 };
 
 template <typename Word>
-std::size_t append_escapes(const EscapeCoder<Word>& coder, const Word* words, const std::uint8_t* symbols, std::size_t n,
-                           std::uint8_t escape, Bytes& out) {
+std::size_t append_escapes(const EscapeCoder<Word>& coder, const Word* words,
+                           const std::uint8_t* symbols, std::size_t n, std::uint8_t escape,
+                           Bytes& out) {
   std::size_t count = 0;
   const std::uint8_t* const end = symbols + n;
   for (const std::uint8_t* at = symbols;
-       (at = static_cast<const std::uint8_t*>(std::memchr(at, escape, static_cast<std::size_t>(end - at)))) != nullptr;) {
+       (at = static_cast<const std::uint8_t*>(
+            std::memchr(at, escape, static_cast<std::size_t>(end - at)))) != nullptr;) {
     std::uint8_t bytes[8];
     store(bytes, coder.record(words[at - symbols]));
     out.insert(out.end(), bytes, bytes + coder.bytes);
@@ -64,12 +71,14 @@ std::size_t append_escapes(const EscapeCoder<Word>& coder, const Word* words, co
 }
 
 template <typename Word>
-void apply_taps(const ScaledRun& run, const Word* words, bool mapped, std::uint8_t* symbols, Word* records) {
+void apply_taps(const ScaledRun& run, const Word* words, bool mapped, std::uint8_t* symbols,
+                Word* records) {
   const ScaledParameters& p = *run.parameters;
   const Fields<Word> fields(run);
   TapWalk walk(run);
   const auto escape = static_cast<std::uint8_t>(p.escape_symbol());
-  const auto zero = static_cast<std::uint8_t>(p.has_zero || mapped ? p.zero_symbol() : p.escape_symbol());
+  const auto zero =
+      static_cast<std::uint8_t>(p.has_zero || mapped ? p.zero_symbol() : p.escape_symbol());
   for (std::size_t i = 0; i < run.n; ++i) {
     const Word word = words[i];
     records[i] = fields.rest(word);
@@ -88,8 +97,8 @@ void apply_taps(const ScaledRun& run, const Word* words, bool mapped, std::uint8
 }
 
 template <typename Word>
-bool restore_taps(const ScaledRun& run, const std::uint8_t* symbols, const Word* records, const std::uint8_t* escapes,
-                  Word* words) {
+bool restore_taps(const ScaledRun& run, const std::uint8_t* symbols, const Word* records,
+                  const std::uint8_t* escapes, Word* words) {
   const ScaledParameters& p = *run.parameters;
   const EscapeCoder<Word> coder(run);
   const Fields<Word>& fields = coder.fields;
@@ -117,18 +126,21 @@ bool restore_taps(const ScaledRun& run, const std::uint8_t* symbols, const Word*
 }  // namespace
 
 unsigned escape_bytes(FloatFormat format, const ScaledParameters& p) noexcept {
-  return (format.exponent_bits + p.step_log2 + format.fraction_bits - p.kept + p.sign_factor() - 1 + 7) / 8;
+  return (format.exponent_bits + p.step_log2 + format.fraction_bits - p.kept + p.sign_factor() - 1 +
+          7) /
+         8;
 }
 
 template <typename Word>
-std::size_t apply_scaled(const ScaledRun& run, const Word* words, bool mapped, std::uint8_t* symbols, Word* records,
-                         Bytes& escapes) {
+std::size_t apply_scaled(const ScaledRun& run, const Word* words, bool mapped,
+                         std::uint8_t* symbols, Word* records, Bytes& escapes) {
   if (run.parameters->sign_mode == SignMode::tap) {
     apply_taps(run, words, mapped, symbols, records);
   } else {
     RowBlock<Word> block;
     for_each_row(run, [&](const RowRun& row) {
-      apply_row(run, row, words + row.begin, mapped, symbols + row.begin, records + row.begin, block);
+      apply_row(run, row, words + row.begin, mapped, symbols + row.begin, records + row.begin,
+                block);
     });
   }
   return append_escapes(EscapeCoder<Word>(run), words, symbols, run.n,
@@ -136,9 +148,10 @@ std::size_t apply_scaled(const ScaledRun& run, const Word* words, bool mapped, s
 }
 
 template <typename Word>
-bool restore_scaled(const ScaledRun& run, const std::uint8_t* symbols, const Word* records, const std::uint8_t* escapes,
-                    Word* words) {
-  if (run.parameters->sign_mode == SignMode::tap) return restore_taps(run, symbols, records, escapes, words);
+bool restore_scaled(const ScaledRun& run, const std::uint8_t* symbols, const Word* records,
+                    const std::uint8_t* escapes, Word* words) {
+  if (run.parameters->sign_mode == SignMode::tap)
+    return restore_taps(run, symbols, records, escapes, words);
   RowBlock<Word> block;
   for_each_row(run, [&](const RowRun& row) {
     restore_row(run, row, symbols + row.begin, records + row.begin, words + row.begin, block);
@@ -147,7 +160,8 @@ bool restore_scaled(const ScaledRun& run, const std::uint8_t* symbols, const Wor
   const std::uint8_t escape = static_cast<std::uint8_t>(run.parameters->escape_symbol());
   const std::uint8_t* const end = symbols + run.n;
   for (const std::uint8_t* at = symbols; at != end; ++at) {
-    at = static_cast<const std::uint8_t*>(std::memchr(at, escape, static_cast<std::size_t>(end - at)));
+    at = static_cast<const std::uint8_t*>(
+        std::memchr(at, escape, static_cast<std::size_t>(end - at)));
     if (at == nullptr) break;
     const auto i = at - symbols;
     if (!coder.word(load_record(escapes, coder.bytes), records[i], words[i])) return false;
@@ -156,9 +170,11 @@ bool restore_scaled(const ScaledRun& run, const std::uint8_t* symbols, const Wor
   return true;
 }
 
-#define GRADWIRE_SCALED(Word)                                                                                         \
-  template std::size_t apply_scaled<Word>(const ScaledRun&, const Word*, bool, std::uint8_t*, Word*, Bytes&);         \
-  template bool restore_scaled<Word>(const ScaledRun&, const std::uint8_t*, const Word*, const std::uint8_t*, Word*);
+#define GRADWIRE_SCALED(Word)                                                                 \
+  template std::size_t apply_scaled<Word>(const ScaledRun&, const Word*, bool, std::uint8_t*, \
+                                          Word*, Bytes&);                                     \
+  template bool restore_scaled<Word>(const ScaledRun&, const std::uint8_t*, const Word*,      \
+                                     const std::uint8_t*, Word*);
 
 GRADWIRE_SCALED(std::uint16_t)
 GRADWIRE_SCALED(std::uint32_t)

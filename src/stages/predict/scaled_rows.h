@@ -1,5 +1,6 @@
 // Inner loops of the scaled predictor: one row at a time, and element by element along taps.
-// In: a run and a part of it that lies in one row. Out: symbols and records, or words.
+// In: a run and a part of it that lies in one row.
+// Out: symbols and records, or words.
 // Assumes: as scaled.h. Straight loops without branches, left to the compiler's vectoriser.
 #pragma once
 
@@ -14,7 +15,8 @@ namespace gradwire::predict {
 
 template <typename Word>
 constexpr Word mask_of(unsigned bits) noexcept {
-  return bits >= sizeof(Word) * 8 ? static_cast<Word>(~Word{0}) : static_cast<Word>((Word{1} << bits) - 1);
+  return bits >= sizeof(Word) * 8 ? static_cast<Word>(~Word{0})
+                                  : static_cast<Word>((Word{1} << bits) - 1);
 }
 
 /// Where the parts of a word lie for given parameters.
@@ -31,7 +33,9 @@ struct Fields {
         dropped_mask(mask_of<Word>(dropped)),
         x_mask((1 << x_bits) - 1) {}
 
-  std::int32_t x(Word word) const noexcept { return static_cast<std::int32_t>((word & magnitude_mask) >> x_shift); }
+  std::int32_t x(Word word) const noexcept {
+    return static_cast<std::int32_t>((word & magnitude_mask) >> x_shift);
+  }
   bool exact(Word word) const noexcept { return (word & dropped_mask) == 0; }
   /// The raw record of a word: rest bits, with the sign below them unless the symbol has it.
   Word rest(Word word) const noexcept {
@@ -64,7 +68,8 @@ void for_each_row(const ScaledRun& run, const Function& function) {
   const std::uint64_t start = run.first + run.parameters->origin;
   RowRun row{0, 0, start / columns, start % columns};
   while (row.begin < run.n) {
-    row.n = static_cast<std::size_t>(std::min<std::uint64_t>(run.n - row.begin, columns - row.column));
+    row.n =
+        static_cast<std::size_t>(std::min<std::uint64_t>(run.n - row.begin, columns - row.column));
     function(row);
     row.begin += row.n;
     row.row += 1;
@@ -75,8 +80,8 @@ void for_each_row(const ScaledRun& run, const Function& function) {
 /// Columns that are worked on at a time: predictions and wide symbols of a block stay in L1.
 inline constexpr std::size_t kRowBlock = 1024;
 
-/// The part of a row that a block covers, with what is the same for all its elements taken out of memory:
-/// loops over bytes could otherwise not be vectorised, for a byte may alias anything.
+/// The part of a row that a block covers, with what is the same for all its elements taken out of
+/// memory: loops over bytes could otherwise not be vectorised, for a byte may alias anything.
 template <typename Word>
 struct RowBlock {
   using Signed = std::make_signed_t<Word>;
@@ -84,7 +89,8 @@ struct RowBlock {
   alignas(64) std::array<Word, kRowBlock> guesses;      ///< of signs, 0 or 1
   alignas(64) std::array<Word, kRowBlock> symbols;
 
-  void predict(const ScaledRun& run, std::uint64_t row, std::uint64_t column, std::size_t n) noexcept {
+  void predict(const ScaledRun& run, std::uint64_t row, std::uint64_t column,
+               std::size_t n) noexcept {
     const std::int32_t base = run.base;
     Word* const out = predictions.data();
     if (!run.parameters->has_scales) {
@@ -94,10 +100,12 @@ struct RowBlock {
     const std::int32_t halved = run.parameters->halved;
     const std::int32_t row_scale = run.grid->row_scales[row] + halved;
     const std::int16_t* const scales = run.grid->column_scales.data() + column;
-    for (std::size_t j = 0; j < n; ++j) out[j] = static_cast<Word>(((row_scale + scales[j]) >> halved) + base);
+    for (std::size_t j = 0; j < n; ++j)
+      out[j] = static_cast<Word>(((row_scale + scales[j]) >> halved) + base);
   }
 
-  void guess(const ScaledRun& run, std::uint64_t row, std::uint64_t column, std::size_t n) noexcept {
+  void guess(const ScaledRun& run, std::uint64_t row, std::uint64_t column,
+             std::size_t n) noexcept {
     Word* const out = guesses.data();
     if (run.parameters->sign_mode != SignMode::rank_one) {
       std::fill_n(out, n, Word{0});
@@ -111,7 +119,8 @@ struct RowBlock {
 
 /// Calls function(block, begin, n) over the blocks of a row, predicted and guessed.
 template <typename Word, typename Function>
-void for_each_block(const ScaledRun& run, const RowRun& row, RowBlock<Word>& block, const Function& function) {
+void for_each_block(const ScaledRun& run, const RowRun& row, RowBlock<Word>& block,
+                    const Function& function) {
   for (std::size_t at = 0; at < row.n; at += kRowBlock) {
     const std::size_t n = std::min(row.n - at, kRowBlock);
     block.predict(run, row.row, row.column + at, n);
@@ -121,8 +130,8 @@ void for_each_block(const ScaledRun& run, const RowRun& row, RowBlock<Word>& blo
 }
 
 template <typename Word>
-void apply_row(const ScaledRun& run, const RowRun& row, const Word* words, bool mapped, std::uint8_t* symbols,
-               Word* records, RowBlock<Word>& block) {
+void apply_row(const ScaledRun& run, const RowRun& row, const Word* words, bool mapped,
+               std::uint8_t* symbols, Word* records, RowBlock<Word>& block) {
   const ScaledParameters& p = *run.parameters;
   const Fields<Word> fields(run);
   const auto window = static_cast<Word>(p.window);
@@ -134,8 +143,10 @@ void apply_row(const ScaledRun& run, const RowRun& row, const Word* words, bool 
     Word* const out = block.symbols.data();
     for (std::size_t j = 0; j < n; ++j) {
       const Word word = in[j];
-      const auto t = static_cast<Word>(((word & fields.magnitude_mask) >> fields.x_shift) - block.predictions[j]);
-      const auto flip = static_cast<Word>(((word >> fields.sign_shift) ^ block.guesses[j]) & flip_mask);
+      const auto t = static_cast<Word>(((word & fields.magnitude_mask) >> fields.x_shift) -
+                                       block.predictions[j]);
+      const auto flip =
+          static_cast<Word>(((word >> fields.sign_shift) ^ block.guesses[j]) & flip_mask);
       const auto coded = static_cast<Word>((t << flip_mask) + flip);
       const bool fits = (t < window) & ((word & fields.dropped_mask) == 0);
       const Word symbol = fits ? coded : escape;
@@ -144,7 +155,8 @@ void apply_row(const ScaledRun& run, const RowRun& row, const Word* words, bool 
     for (std::size_t j = 0; j < n; ++j) symbols[at + j] = static_cast<std::uint8_t>(out[j]);
     Word* const rest = records + at;
     if (fields.signed_symbols) {
-      for (std::size_t j = 0; j < n; ++j) rest[j] = static_cast<Word>((in[j] >> fields.dropped) & fields.rest_mask);
+      for (std::size_t j = 0; j < n; ++j)
+        rest[j] = static_cast<Word>((in[j] >> fields.dropped) & fields.rest_mask);
     } else {
       for (std::size_t j = 0; j < n; ++j) {
         const auto g = static_cast<Word>((in[j] >> fields.dropped) & fields.rest_mask);
@@ -155,14 +167,15 @@ void apply_row(const ScaledRun& run, const RowRun& row, const Word* words, bool 
 }
 
 template <typename Word>
-void restore_row(const ScaledRun& run, const RowRun& row, const std::uint8_t* symbols, const Word* records, Word* words,
-                 RowBlock<Word>& block) {
+void restore_row(const ScaledRun& run, const RowRun& row, const std::uint8_t* symbols,
+                 const Word* records, Word* words, RowBlock<Word>& block) {
   const ScaledParameters& p = *run.parameters;
   const Fields<Word> fields(run);
   const auto flip_mask = static_cast<Word>(p.sign_factor() - 1);
   const auto zero = static_cast<Word>(p.zero_symbol());
   const auto x_mask = static_cast<Word>(fields.x_mask);
-  const auto raw_sign = static_cast<Word>(p.sign_mode == SignMode::raw ? 1 : 0);  // also how far records are shifted
+  const auto raw_sign =
+      static_cast<Word>(p.sign_mode == SignMode::raw ? 1 : 0);  // also how far records are shifted
   for_each_block(run, row, block, [&](std::size_t at, std::size_t n) {
     Word* const wide = block.symbols.data();
     for (std::size_t j = 0; j < n; ++j) wide[j] = symbols[at + j];
@@ -170,7 +183,8 @@ void restore_row(const ScaledRun& run, const RowRun& row, const std::uint8_t* sy
     Word* const out = words + at;
     for (std::size_t j = 0; j < n; ++j) {
       const auto x = static_cast<Word>(((wide[j] >> flip_mask) + block.predictions[j]) & x_mask);
-      const auto sign = static_cast<Word>((rest[j] & raw_sign) | ((wide[j] & flip_mask) ^ block.guesses[j]));
+      const auto sign =
+          static_cast<Word>((rest[j] & raw_sign) | ((wide[j] & flip_mask) ^ block.guesses[j]));
       const auto word = static_cast<Word>((sign << fields.sign_shift) | (x << fields.x_shift) |
                                           ((rest[j] >> raw_sign) << fields.dropped));
       out[j] = wide[j] == zero ? Word{0} : word;
@@ -225,7 +239,8 @@ class TapWalk {
     std::int32_t q;
     unsigned sign;
   };
-  /// Looks up the previous tap of the element that comes next; with inner 1 it is the last one pushed.
+  /// Looks up the previous tap of the element that comes next; with inner 1 it is the last one
+  /// pushed.
   void enter() noexcept {
     if (tap_ == 0 || at_ < inner_) {
       previous_ = {0, 0};

@@ -1,5 +1,6 @@
 // Elements as words: which unsigned type holds a float dtype, and the fields in it.
-// In: a float dtype. Out: a call with its word type; masks and shifts.
+// In: a float dtype.
+// Out: a call with its word type; masks and shifts.
 // Assumes: is_float(dtype).
 #pragma once
 
@@ -19,11 +20,14 @@ decltype(auto) with_word(DType dtype, Function&& function) {
 }
 
 /// The sign bit's place, which is also the number of magnitude bits.
-constexpr unsigned sign_shift(FloatFormat format) noexcept { return format.exponent_bits + format.fraction_bits; }
+constexpr unsigned sign_shift(FloatFormat format) noexcept {
+  return format.exponent_bits + format.fraction_bits;
+}
 
 template <typename Word>
 constexpr Word low_mask(unsigned bits) noexcept {
-  return bits >= sizeof(Word) * 8 ? static_cast<Word>(~Word{0}) : static_cast<Word>((Word{1} << bits) - 1);
+  return bits >= sizeof(Word) * 8 ? static_cast<Word>(~Word{0})
+                                  : static_cast<Word>((Word{1} << bits) - 1);
 }
 
 }  // namespace gradwire::split
