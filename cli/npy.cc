@@ -169,11 +169,11 @@ std::vector<std::uint8_t> npy_header(DType dtype, std::span<const std::uint64_t>
   const std::size_t start = kLengthAt + 2;
   text.append(kAlignment - 1 - (start + text.size()) % kAlignment, ' ');
   text += '\n';
-  std::vector<std::uint8_t> header(kMagic.begin(), kMagic.end());
-  header.insert(header.end(), {1, 0, static_cast<std::uint8_t>(text.size() & 255U),
-                               static_cast<std::uint8_t>(text.size() >> 8U)});
-  header.insert(header.end(), text.begin(), text.end());
-  return header;
+  std::string header(kMagic);
+  header +=
+      {'\1', '\0', static_cast<char>(text.size() & 255U), static_cast<char>(text.size() >> 8U)};
+  header += text;
+  return {header.begin(), header.end()};
 }
 
 }  // namespace gradwire::cli

@@ -31,7 +31,7 @@ struct Chunk {
 };
 
 template <typename Word>
-bool restore(const KernelRun& run, const Chunk<Word>& chunk, std::vector<Word>& words) {
+bool decode(const KernelRun& run, const Chunk<Word>& chunk, std::vector<Word>& words) {
   const KernelParameters& p = *run.parameters;
   const bool low = !p.counted && p.kept > kernel_fraction(run.dtype);
   const KernelInput<Word> in{chunk.symbols.data(), p.counted ? chunk.second.data() : nullptr,
@@ -45,7 +45,7 @@ bool restore(const KernelRun& run, const Chunk<Word>& chunk, std::vector<Word>& 
 }
 
 template <typename Word>
-Chunk<Word> apply(const KernelRun& run, const std::vector<Word>& words) {
+Chunk<Word> encode(const KernelRun& run, const std::vector<Word>& words) {
   Chunk<Word> chunk;
   chunk.symbols.resize(run.n);
   chunk.second.resize(run.n);
@@ -91,11 +91,11 @@ void check(fuzz::FuzzInput& input, DType dtype) {
   chunk.escapes.resize(chunk.escape_count * sizeof(Word));
   chunk.raw = input.rest();
   std::vector<Word> words(n);
-  if (!restore(run, chunk, words)) return;
+  if (!decode(run, chunk, words)) return;
   // A value that was restored as zero where none was located stays an ordinary one.
-  const Chunk<Word> again = apply(run, words);
+  const Chunk<Word> again = encode(run, words);
   std::vector<Word> back(n);
-  expect(restore(run, again, back), "an encoder's kernels are sound");
+  expect(decode(run, again, back), "an encoder's kernels are sound");
   expect(back == words, "words come back");
 }
 

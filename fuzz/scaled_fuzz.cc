@@ -51,7 +51,7 @@ Grid draw_grid(fuzz::FuzzInput& input, const ScaledParameters& p, std::uint64_t 
 template <typename Word>
 void restore(fuzz::FuzzInput& input, FloatFormat format) {
   const ScaledParameters p = draw_parameters(input, format);
-  const auto n = static_cast<std::size_t>(input.between(0, 2000));
+  const auto n = static_cast<std::size_t>(input.between(1, 2000));
   const std::uint64_t first = input.between(0, 255) * 65536;
   const std::int32_t base = input.signed_between(-65536, 65536);
   const Grid grid = draw_grid(input, p, first + n);

@@ -1,9 +1,8 @@
-"""Draw size fractions as a bar chart, and size against tensor size as curves.
+"""Draw size fractions as a bar chart.
 
-    tools/plots.py bars RESULTS.json PNG      of bench/run.py's sizes
-    tools/plots.py curves RESULTS.json PNG    of bench/small_tensors.py
+    tools/plots.py RESULTS.json PNG
 
-In: rows as the demo and the benchmarks write them. Out: a PNG file.
+In: sizes as bench/run.py writes them; the demo hands its own. Out: a PNG file.
 """
 
 from __future__ import annotations
@@ -49,23 +48,6 @@ def draw_bars(files: Sequence[FileBars], png: Path) -> None:
     axes.set_ylim(0, 1)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(ncols=3, fontsize=8, frameon=False, loc="upper right")
-    _save(figure, png)
-
-
-def draw_curves(curves: dict[str, dict[str, float]], png: Path) -> None:
-    """Draw size fractions against bytes of a tensor; curves: label -> bytes -> fraction."""
-    figure, axes = plt.subplots(figsize=(8, 4.8), layout="constrained")
-    for label, points in curves.items():
-        axes.plot([int(size) for size in points], list(points.values()), marker=".", label=label)
-    axes.set_xscale("log", base=2)
-    axes.set_xlabel("bytes of the tensor")
-    axes.set_ylabel("compressed / original size (lower is better)")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(fontsize=8, frameon=False)
-    _save(figure, png)
-
-
-def _save(figure: Any, png: Path) -> None:
     png.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(png, dpi=150)
     plt.close(figure)
@@ -82,15 +64,11 @@ def bars_of_results(results: dict[str, Any]) -> list[FileBars]:
     return files
 
 
-def main(kind: str, source: Path, png: Path) -> None:
-    results = json.loads(source.read_text())
-    if kind == "bars":
-        draw_bars(bars_of_results(results), png)
-    else:
-        draw_curves(results["curves"], png)
+def main(source: Path, png: Path) -> None:
+    draw_bars(bars_of_results(json.loads(source.read_text())), png)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4 or sys.argv[1] not in ("bars", "curves"):
-        raise SystemExit("usage: plots.py bars|curves RESULTS.json PNG")
-    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))
+    if len(sys.argv) != 3:
+        raise SystemExit("usage: plots.py RESULTS.json PNG")
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

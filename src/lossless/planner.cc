@@ -200,6 +200,7 @@ class Planner {
     if (means_.rows.empty()) means_ = fit_scales<Word>(tensor_, plain.columns, survey_.zeros > 0);
     quantise_scales(means_, units, plan.grid);
     const std::size_t side = write_dead(dead).size() + write_scales(plan.grid).size();
+    if (step_log2 == 0) scaled_ = plan;
     consider(plan, side);
     if (step_log2 > 0 && plan.header.scaled.counted) {
       plan.header.scaled.counted = false;  // the symbols have taken bits that counts had used
@@ -217,7 +218,13 @@ class Planner {
   /// Exponent and sign from the previous tap, on top of the scales found so far (or none).
   void try_taps(unsigned step_log2) {
     if (best_.header.scaled.step_log2 != step_log2) return;
-    Plan plan = best_;
+    const bool scales = best_.header.scaled.has_scales;
+    try_taps_on(best_);
+    // Pairs of plain symbols can beat scales without taps, and still lose to scales with them.
+    if (!scales && scaled_.header.scaled.has_scales) try_taps_on(scaled_);
+  }
+
+  void try_taps_on(Plan plan) {
     ScaledParameters& p = plan.header.scaled;
     p.sign_mode = SignMode::tap;
     p.joint = false;
@@ -265,6 +272,7 @@ class Planner {
   ScaleMeans means_;
   predict::Grid signs_;
   Plan best_;
+  Plan scaled_;  ///< with scales and raw signs, once they have been tried
   std::uint64_t best_bits_ = UINT64_MAX;
 };
 

@@ -153,7 +153,7 @@ TEST(FitGennorm, AlphabetsWithoutALayoutHaveNoFit) {
 TEST(ChooseTable, TakesGennormForFewResiduals) {
   auto counts = laplace_counts(8.3, 16);
   for (auto& count : counts) count = (count + 500) / 1000;  // about a hundred symbols
-  const Choice choice = choose_table({counts, {}}, {.gennorm = true});
+  const Choice choice = choose_table({counts, {}}, {.fixed = false, .gennorm = true});
   EXPECT_EQ(choice.table.source, Source::gennorm);
   EXPECT_EQ(choice.bits, coded_bits({counts, {}}, choice.table) + 8 * 4);
 }

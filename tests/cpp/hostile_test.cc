@@ -68,8 +68,8 @@ std::vector<NamedFrame> small_frames() {
   add("bool", make(DType::boolean, {300}, Content::mostly_zero), {});
   add("exponents huffman", make(DType::bf16, {256}, Content::normal),
       {.level = 1, .coder = Coder::huffman});
-  add("exponents ans", make(DType::bf16, {256}, Content::normal),
-      {.level = 1, .coder = Coder::ans});
+  add("exponents ans", make(DType::bf16, {600}, Content::normal),
+      {.level = 1, .coder = Coder::ans, .tables = Tables::dynamic});
   add("exponents pairs", make(DType::bf16, {1100}, Content::smooth),
       {.level = 1, .coder = Coder::huffman});
   add("gennorm", make(DType::bf16, {256}, Content::normal),

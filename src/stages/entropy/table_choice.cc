@@ -83,29 +83,36 @@ void offer_dynamic(Contest& contest, std::span<const std::uint32_t> counts, Tabl
   contest.offer(table);
 }
 
-/// Payload bits under a prebuilt table, without copying it.
-std::uint64_t fixed_bits(std::span<const std::uint32_t> counts, const StaticTable& candidate,
-                         CoderId coder) {
-  const StaticCode& code = static_code(candidate);
-  if (coder == CoderId::huffman) return huffman_bits(counts, code.lengths);
+/// Payload bits under a prebuilt table, of which every symbol has a code; `used` are the symbols
+/// that occur, so that a small tensor's pairs are few.
+std::uint64_t fixed_bits(std::span<const std::uint32_t> counts, std::span<const std::uint16_t> used,
+                         const StaticCode& code, CoderId coder) {
   std::uint64_t cost = 0;
-  for (std::size_t s = 0; s < counts.size(); ++s) {
-    if (counts[s] > 0 && candidate.frequencies[s] == 0) return UINT64_MAX;
-    cost += std::uint64_t{counts[s]} * code.ans_cost[s];
+  if (coder == CoderId::huffman) {
+    for (const std::uint16_t s : used) cost += std::uint64_t{counts[s]} * code.lengths[s];
+    return cost;
   }
+  for (const std::uint16_t s : used) cost += std::uint64_t{counts[s]} * code.ans_cost[s];
   return whole_bits(cost) + state_bits(counts);
 }
 
 void offer_fixed(Contest& contest, std::size_t alphabet, Table table) {
   table.source = Source::fixed;
-  const auto used = table.pairs ? contest.counts().pairs : contest.counts().single;
+  const auto counts = table.pairs ? contest.counts().pairs : contest.counts().single;
+  std::array<std::uint16_t, kMaxSymbols> symbols;
+  std::size_t n = 0;
+  for (std::size_t s = 0; s < counts.size(); ++s) {
+    symbols[n] = static_cast<std::uint16_t>(s);
+    n += counts[s] > 0;
+  }
+  const std::span<const std::uint16_t> used(symbols.data(), n);
   for (const StaticTable& candidate : static_tables()) {
     if (candidate.alphabet != alphabet || candidate.pairs != table.pairs) continue;
-    const std::uint64_t bits = fixed_bits(used, candidate, table.coder);
+    const StaticCode& code = static_code(candidate);
+    const std::uint64_t bits = fixed_bits(counts, used, code, table.coder);
     if (bits >= contest.best().bits) continue;
     table.static_id = candidate.id;
-    table.values =
-        table.coder == CoderId::huffman ? static_code(candidate).lengths : candidate.frequencies;
+    table.values = table.coder == CoderId::huffman ? code.lengths : candidate.frequencies;
     contest.offer(table, bits);
   }
 }
