@@ -210,6 +210,9 @@ def prediction_frames() -> Iterator[Golden]:
     yield Golden("taps-zeros-bf16", zeros.astype(BF16), {"level": 3})
     last = np.moveaxis(kernels((8, 8, 3, 3), 0.05, 12), 1, -1)
     yield Golden("taps-channels-last-bf16", np.ascontiguousarray(last).astype(BF16), {"level": 3})
+    escaped = kernels((10, 20, 3, 3), 0.05, 21).astype(np.float32)
+    escaped[2, 3, 1, 1], escaped[7, 9, 2, 0] = np.nan, np.inf
+    yield Golden("taps-with-escapes-f32", escaped, {"level": 3})
     line = kernels((10, 12, 4), 0.05, 13)
     yield Golden("taps-of-rank-3-f32", line.astype(np.float32), {"level": 3})
 
