@@ -93,6 +93,11 @@ class BodyWriter {
     // The index stands before the chunks but is known after them: leave room, then close the gap.
     const std::size_t gap = frame::kMaxPrelude + head.size() + 2 * kMaxSectionHead +
                             kMaxIndexEntry * static_cast<std::size_t>(chunks);
+    // Chunks are at most stored: room for all of them now spares copies as the frame grows.
+    const std::size_t room = start_ + gap + tensor_.data.size() +
+                             frame::trailer_bytes(chunks, options_.checksum, in_archive_) +
+                             kMaxSectionHead;
+    if (out_.capacity() < room) out_.reserve(std::max(room, 2 * out_.capacity()));
     out_.resize(start_ + gap);
     encode_chunks(*encoder, chunks, batch);
     finish(plan, head, gap);
