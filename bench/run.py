@@ -56,13 +56,14 @@ def size_row(path: Path, known: dict[str, dict[str, Any]]) -> dict[str, Any]:
     tensors = samples.read_tensors(path)
     about = command.describe(path)
     raw_bytes = path.stat().st_size
+    data_bytes = sum(tensor.bits.nbytes for tensor in tensors)
     sizes = {level: command.round_trip(path, f"--level={level}") for level in LEVELS}
     zstd = peers.smallest_size(peers.zstd_planes(3), tensors)
     assert zstd is not None
     return {
         "sha256": samples.sha256_of(path),
         "bytes": raw_bytes,
-        "data_bytes": about["original_bytes"],
+        "data_bytes": data_bytes,
         "dtype": samples.dtypes_of(tensors),
         "zero_share": about["zero_share"],
         "order0_bound": about["order0_bound"],
@@ -70,7 +71,7 @@ def size_row(path: Path, known: dict[str, dict[str, Any]]) -> dict[str, Any]:
             str(level): {"bytes": size, "fraction": size / raw_bytes}
             for level, size in sizes.items()
         },
-        "zstd3_planes": zstd / about["original_bytes"],
+        "zstd3_planes": zstd / data_bytes,
         "best_peer": best_peer(known["peers"].get(path.name, {})),
         "ndzip": known["ndzip"].get(path.name),
         "bounds": known["bounds"].get(path.name),

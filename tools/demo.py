@@ -54,7 +54,7 @@ def measure(path: Path, size_functions: dict[str, peers.SizeOf]) -> Row:
         level: command.round_trip(path, f"--level={level}", keep=kept[level]) for level in LEVELS
     }
     values = peers.peer_sizes(size_functions, tensors)
-    data_bytes = about["original_bytes"]
+    data_bytes = sum(tensor.bits.nbytes for tensor in tensors)
     return Row(
         path.stem,
         samples.dtypes_of(tensors),

@@ -124,7 +124,8 @@ int gradwire_compressor_new(const char* options, gradwire_compressor** out) {
     *out = nullptr;
     require(options, "gradwire_compressor_new", "options");
     gradwire::Compressor context(gradwire::parse_options(options));
-    *out = std::make_unique<gradwire_compressor>(std::move(context)).release();
+    // Not make_unique: clang 14 does not make aggregates from arguments in parentheses.
+    *out = new gradwire_compressor{std::move(context), {}};
   });
 }
 
