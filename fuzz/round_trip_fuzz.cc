@@ -26,11 +26,10 @@ CompressOptions draw_options(fuzz::FuzzInput& input) {
 
 std::vector<std::uint64_t> draw_shape(fuzz::FuzzInput& input) {
   std::vector<std::uint64_t> shape(input.between(0, 6));
-  std::uint64_t n = 1;
+  std::uint64_t product = 1;  // of the dimensions that are not 0
   for (std::uint64_t& dim : shape) {
-    dim = input.between(
-        0, std::min<std::uint64_t>(kMaxElements / std::max<std::uint64_t>(n, 1), 65535));
-    n *= dim;
+    dim = input.between(0, kMaxElements / product);
+    product *= std::max<std::uint64_t>(dim, 1);
   }
   return shape;
 }

@@ -52,7 +52,7 @@ template <typename Word>
 void restore(fuzz::FuzzInput& input, FloatFormat format) {
   const ScaledParameters p = draw_parameters(input, format);
   const auto n = static_cast<std::size_t>(input.between(1, 2000));
-  const std::uint64_t first = input.between(0, 255) * 65536;
+  const std::uint64_t first = input.between(0, 5000);
   const std::int32_t base = input.signed_between(-65536, 65536);
   const Grid grid = draw_grid(input, p, first + n);
   const ScaledRun run{format, &p, &grid, base, first, n};
