@@ -1,6 +1,6 @@
 // Draws parameters from the front of a fuzz input.
-// In: the bytes of an input. Out: numbers in ranges, and what is left. Assumes: nothing; an input that has
-// run out gives zeros. `expect` ends the process, which is how an engine sees a finding.
+// In: the bytes of an input. Out: numbers in ranges, and what is left. Assumes: nothing; an input
+// that has run out gives zeros. `expect` ends the process, which is how an engine sees a finding.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,8 @@ class FuzzInput {
     return least + number(bytes) % (most - least + 1);
   }
   std::int32_t signed_between(std::int32_t least, std::int32_t most) noexcept {
-    return least + static_cast<std::int32_t>(between(0, static_cast<std::uint64_t>(std::int64_t{most} - least)));
+    return least + static_cast<std::int32_t>(
+                       between(0, static_cast<std::uint64_t>(std::int64_t{most} - least)));
   }
   bool flag() noexcept { return (u8() & 1) != 0; }
   /// At most n bytes, in memory of exactly their size.

@@ -1,5 +1,7 @@
 #include "lossless/chunk_encoder.h"
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace gradwire::lossless {
@@ -9,6 +11,23 @@ void Histograms::add(const Histograms& other) noexcept {
     for (std::size_t i = 0; i < 256; ++i) single[s][i] += other.single[s][i];
   }
   for (std::size_t i = 0; i < 256; ++i) pairs[i] += other.pairs[i];
+}
+
+unsigned Histograms::shift() const noexcept {
+  std::uint64_t all = 0;
+  for (const SymbolCounts& counts : single) {
+    for (const std::uint64_t count : counts) all |= count;
+  }
+  for (const std::uint64_t count : pairs) all |= count;
+  return std::max(static_cast<unsigned>(std::bit_width(all)), 32u) - 32;
+}
+
+std::array<std::uint32_t, 256> narrow(const SymbolCounts& counts, unsigned shift) noexcept {
+  std::array<std::uint32_t, 256> narrowed;
+  std::transform(counts.begin(), counts.end(), narrowed.begin(), [&](std::uint64_t count) {
+    return count == 0 ? 0 : std::max(static_cast<std::uint32_t>(count >> shift), 1u);
+  });
+  return narrowed;
 }
 
 void Histograms::floor(std::size_t sequence, unsigned alphabet) noexcept {
@@ -84,6 +103,7 @@ entropy::Choice choose_for_options(const entropy::Counts& counts, const Compress
   allowed.huffman = false;
   allowed.ans = true;
   entropy::Choice ans = entropy::choose_table(counts, allowed, parts);
+  if (ans.bits == UINT64_MAX) return choice;
   if ((ans.bits + other_bits) * 100 <= (choice.bits + other_bits) * 99) choice = std::move(ans);
   return choice;
 }

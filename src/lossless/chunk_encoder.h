@@ -13,16 +13,23 @@
 
 namespace gradwire::lossless {
 
+using SymbolCounts = std::array<std::uint64_t, 256>;
+
 /// Counts of up to eight sequences (the planes of an f64; others use two or three).
 struct Histograms {
   static constexpr std::size_t kSequences = 8;
-  std::array<std::array<std::uint32_t, 256>, kSequences> single{};
-  std::array<std::uint32_t, 256> pairs{};  ///< of sequence 0
+  std::array<SymbolCounts, kSequences> single{};
+  SymbolCounts pairs{};  ///< of sequence 0
 
   void add(const Histograms& other) noexcept;
+  /// Bits by which all counts are shifted right so that each has 32: 0 below 2^32 elements.
+  unsigned shift() const noexcept;
   /// Counts the first `alphabet` symbols of a sequence once more, so that each has a code.
   void floor(std::size_t sequence, unsigned alphabet) noexcept;
 };
+
+/// Counts as the choice of tables takes them; what occurs keeps a count of at least 1.
+std::array<std::uint32_t, 256> narrow(const SymbolCounts& counts, unsigned shift) noexcept;
 
 /// What encode() put behind its output.
 struct EncodedChunk {

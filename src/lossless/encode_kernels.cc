@@ -37,12 +37,14 @@ class KernelEncoder final : public ChunkEncoder {
   void choose_tables(const Histograms& histograms, const CompressOptions& options) override {
     const auto parts = static_cast<unsigned>(plan_->header.chunk_count());
     const unsigned alphabet = predict::kernel_alphabet(plan_->taps.effort);
-    const std::uint64_t raw_bits = plan_->header.elements * (5 + low_bits());
+    const unsigned shift = histograms.shift();
+    const std::uint64_t raw_bits = (plan_->header.elements >> shift) * (5 + low_bits());
     CompressOptions dynamic = options;  // no prebuilt table covers lattice symbols
     dynamic.tables = Tables::dynamic;
     for (std::size_t s = 0; s < (parameters().counted ? 3u : 2u); ++s) {
-      const entropy::Counts sequence{
-          std::span(histograms.single[s]).first(s < 2 ? alphabet : kCountAlphabet), {}};
+      const auto counts = narrow(histograms.single[s], shift);
+      const entropy::Counts sequence{std::span(counts).first(s < 2 ? alphabet : kCountAlphabet),
+                                     {}};
       plan_->tables.push_back(choose_for_options(sequence, dynamic, raw_bits, parts).table);
     }
     // The index names the table of later taps first; that of tap 0 is followed by that of the

@@ -24,8 +24,7 @@ class PlaneEncoder final : public ChunkEncoder {
 
   void choose_tables(const Histograms& histograms, const CompressOptions& options) override {
     const auto parts = static_cast<unsigned>(plan_->header.chunk_count());
-    for (std::size_t b = 0; b < width_; ++b)
-      choose_plane(histograms.single[b], options, parts, plan_->header.planes[b]);
+    for (std::size_t b = 0; b < width_; ++b) choose_plane(histograms, b, options, parts);
     for (const entropy::Table& table : plan_->tables)
       coders_.push_back(entropy::make_encoder(table));
   }
@@ -57,8 +56,10 @@ class PlaneEncoder final : public ChunkEncoder {
   }
 
  private:
-  void choose_plane(const std::array<std::uint32_t, 256>& counts, const CompressOptions& options,
-                    unsigned parts, frame::PlaneParameters& plane) {
+  void choose_plane(const Histograms& histograms, std::size_t b, const CompressOptions& options,
+                    unsigned parts) {
+    frame::PlaneParameters& plane = plan_->header.planes[b];
+    const SymbolCounts& counts = histograms.single[b];
     const std::uint64_t n = std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
     const auto most = std::max_element(counts.begin(), counts.end());
     if (*most == n) {
@@ -67,8 +68,10 @@ class PlaneEncoder final : public ChunkEncoder {
     }
     CompressOptions dynamic = options;  // no prebuilt table covers bytes
     dynamic.tables = Tables::dynamic;
-    entropy::Choice choice = choose_for_options({counts, {}}, dynamic, 0, parts);
-    if (choice.bits >= 8 * n) return;
+    const unsigned shift = histograms.shift();
+    const auto narrowed = narrow(counts, shift);
+    entropy::Choice choice = choose_for_options({narrowed, {}}, dynamic, 0, parts);
+    if (choice.bits >= 8 * (n >> shift)) return;
     plane = {frame::PlaneMode::coded, static_cast<std::uint8_t>(plan_->tables.size())};
     plan_->tables.push_back(std::move(choice.table));
   }

@@ -26,8 +26,7 @@ struct Symbolised {
   bool mapped;
 };
 
-void count_bytes(const std::uint8_t* symbols, std::size_t n,
-                 std::array<std::uint32_t, 256>& counts) noexcept {
+void count_bytes(const std::uint8_t* symbols, std::size_t n, SymbolCounts& counts) noexcept {
   // Four tables, so that equal neighbours do not wait for each other.
   std::array<std::array<std::uint32_t, 256>, 4> parts{};
   std::size_t i = 0;
@@ -39,8 +38,7 @@ void count_bytes(const std::uint8_t* symbols, std::size_t n,
     counts[s] += parts[0][s] + parts[1][s] + parts[2][s] + parts[3][s];
 }
 
-void count_pairs(const std::uint8_t* symbols, std::size_t n,
-                 std::array<std::uint32_t, 256>& counts) noexcept {
+void count_pairs(const std::uint8_t* symbols, std::size_t n, SymbolCounts& counts) noexcept {
   std::size_t i = 0;
   for (; i + 2 <= n; i += 2) ++counts[symbols[i] | symbols[i + 1] << 4];
   if (i < n) ++counts[symbols[i]];
@@ -72,16 +70,20 @@ class ScaledEncoder final : public ChunkEncoder {
   void choose_tables(const Histograms& histograms, const CompressOptions& options) override {
     const auto parts = static_cast<unsigned>(plan_->header.chunk_count());
     const auto alphabet = parameters().joint ? kCountAlphabet : parameters().alphabet();
-    entropy::Counts counts{std::span(histograms.single[0]).first(alphabet), {}};
-    if (alphabet <= 16) counts.pairs = histograms.pairs;
+    const unsigned shift = histograms.shift();
+    const auto single = narrow(histograms.single[0], shift);
+    const auto pairs = narrow(histograms.pairs, shift);
+    entropy::Counts counts{std::span(single).first(alphabet), {}};
+    if (alphabet <= 16) counts.pairs = pairs;
     const std::uint64_t raw_bits =
-        std::uint64_t{plan_->header.elements} * parameters().record_bits();
+        (std::uint64_t{plan_->header.elements} >> shift) * parameters().record_bits();
     const entropy::GennormLayout layout{parameters().step_log2,
                                         parameters().sign_mode != SignMode::raw};
     plan_->tables.push_back(choose_for_options(counts, options, raw_bits, parts, layout).table);
     plan_->tables.back().base = plan_->base;
     if (has_second()) {
-      const entropy::Counts second{std::span(histograms.single[1]).first(kCountAlphabet), {}};
+      const auto v = narrow(histograms.single[1], shift);
+      const entropy::Counts second{std::span(v).first(kCountAlphabet), {}};
       plan_->tables.push_back(choose_for_options(second, options, raw_bits, parts).table);
       plan_->second = 1;
     }

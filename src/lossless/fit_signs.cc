@@ -12,6 +12,7 @@ namespace gradwire::lossless {
 namespace {
 
 constexpr std::size_t kSampleRows = 64;
+constexpr std::size_t kMaxSampled = std::size_t{4} << 20;  ///< signs, for rows are long at times
 constexpr int kRounds = 4;
 
 using SignMatrix = std::vector<std::int8_t>;  ///< rows x columns of -1, 0 (no vote), 1
@@ -81,7 +82,8 @@ template <typename Word>
 void fit_signs(const TensorView& tensor, std::uint64_t columns_wide, predict::Grid& grid) {
   const auto columns = static_cast<std::size_t>(columns_wide);
   const std::size_t rows = tensor.data.size() / sizeof(Word) / columns;
-  const std::size_t sampled = std::min(rows, kSampleRows);
+  const std::size_t most = std::clamp<std::size_t>(kMaxSampled / columns, 2, kSampleRows);
+  const std::size_t sampled = std::min(rows, most);
   std::vector<Word> buffer;
   SignMatrix matrix(sampled * columns);
   for (std::size_t k = 0; k < sampled; ++k) {

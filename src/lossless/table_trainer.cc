@@ -49,14 +49,18 @@ void HistogramCollector::add_whole(const TensorView& tensor) {
   const auto encoder = make_chunk_encoder(tensor, plan);
   for (std::uint64_t c = 0; c < plan.header.chunk_count(); ++c) encoder->count(c, scratch, counts);
   const ScaledParameters& p = plan.header.scaled;
-  if (p.joint) return keep({SequenceUse::joint_pairs, kCountAlphabet}, counts.pairs);
+  const unsigned shift = counts.shift();
+  const auto single = narrow(counts.single[0], shift);
+  const auto pairs = narrow(counts.pairs, shift);
+  if (p.joint) return keep({SequenceUse::joint_pairs, kCountAlphabet}, pairs);
   const unsigned alphabet = p.alphabet();
   if (alphabet == kPlainAlphabet || alphabet == kFlippedAlphabet) {
-    keep({SequenceUse::symbols, alphabet}, std::span(counts.single[0]).first(alphabet));
+    keep({SequenceUse::symbols, alphabet}, std::span(single).first(alphabet));
   }
-  if (alphabet == kPlainAlphabet) keep({SequenceUse::symbol_pairs, alphabet}, counts.pairs);
+  if (alphabet == kPlainAlphabet) keep({SequenceUse::symbol_pairs, alphabet}, pairs);
   if (p.counted) {
-    keep({SequenceUse::counts, kCountAlphabet}, std::span(counts.single[1]).first(kCountAlphabet));
+    const auto v = narrow(counts.single[1], shift);
+    keep({SequenceUse::counts, kCountAlphabet}, std::span(v).first(kCountAlphabet));
   }
 }
 

@@ -32,7 +32,9 @@ void note(void* memory) {
   if (memory != nullptr) live_bytes -= malloc_usable_size(memory);
   std::free(memory);
 }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { operator delete(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
+  operator delete(memory);
+}
 
 namespace gradwire::testing {
 namespace {
@@ -68,8 +70,8 @@ TEST(Contexts, CallsOfASizeSeenBeforeAskForLittleMemory) {
 
 TEST(Memory, IsInputAndOutputAndSixteenMebibytes) {
   TensorMaker make(2);
-  for (const Shape& shape : {Shape{1 << 22}, Shape{2048, 2048}, Shape{16, 1 << 18}, Shape{1 << 18, 16},
-                             Shape{1 << 12, 64, 3, 3}}) {
+  for (const Shape& shape : {Shape{1 << 22}, Shape{2048, 2048}, Shape{16, 1 << 18},
+                             Shape{1 << 18, 16}, Shape{1 << 12, 64, 3, 3}}) {
     // A row or column costs some 20 bytes while its scales are fitted: 2^18 lines are 5 MiB.
     const Owned tensor = make(DType::bf16, shape, Content::normal);
     for (const int level : {1, 3}) {

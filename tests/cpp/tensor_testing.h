@@ -47,19 +47,19 @@ enum class Content {
   zeros,
   constant,
   random_bits,
-  normal,        ///< a scale a row and a scale a column (first dimension against the rest)
-  smooth,        ///< neighbours alike, as the taps of a kernel are
-  alike_kernels, ///< runs of nine elements that differ in little but a factor
-  mostly_zero,   ///< scattered zeros
-  dead_lines,    ///< whole rows and columns of zeros, scattered ones too
-  bf16_values,   ///< wide dtypes with the low fraction bits unused
-  mean_of_bf16,  ///< sum of two such, halved: few significant bits
-  specials,      ///< NaN payloads, infinities, -0.0, subnormals among normal values
+  normal,         ///< a scale a row and a scale a column (first dimension against the rest)
+  smooth,         ///< neighbours alike, as the taps of a kernel are
+  alike_kernels,  ///< runs of nine elements that differ in little but a factor
+  mostly_zero,    ///< scattered zeros
+  dead_lines,     ///< whole rows and columns of zeros, scattered ones too
+  bf16_values,    ///< wide dtypes with the low fraction bits unused
+  mean_of_bf16,   ///< sum of two such, halved: few significant bits
+  specials,       ///< NaN payloads, infinities, -0.0, subnormals among normal values
 };
 inline constexpr Content kContents[] = {
-    Content::zeros,       Content::constant,     Content::random_bits, Content::normal,
+    Content::zeros,       Content::constant,      Content::random_bits, Content::normal,
     Content::smooth,      Content::alike_kernels, Content::mostly_zero, Content::dead_lines,
-    Content::bf16_values, Content::mean_of_bf16, Content::specials};
+    Content::bf16_values, Content::mean_of_bf16,  Content::specials};
 
 /// Round towards zero is enough here, subnormals included.
 inline std::uint16_t half_bits(float value) {
