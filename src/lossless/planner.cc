@@ -136,8 +136,8 @@ class Planner {
       plan.header.scaled.counted = true;
       plan.header.scaled.low_count = cheapest_low_count(base.header.scaled.kept);
       plan.header.scaled.joint = joint;
-      if (!joint || (options_.pairs && options_.coder != Coder::ans))
-        consider(std::move(plan), side);
+      const bool pairs = options_.coder != Coder::ans && options_.tables != Tables::gennorm;
+      if (!joint || (options_.pairs && pairs)) consider(std::move(plan), side);
     }
   }
 
