@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <vector>
 
 #include "stages/entropy/ans.h"
@@ -76,10 +77,15 @@ std::vector<std::uint64_t> weights_of(std::span<const std::uint32_t> counts) {
 }
 
 void offer_dynamic(Contest& contest, std::span<const std::uint32_t> counts, Table table) {
+  constexpr std::uint64_t kManySymbols = 4096;  // for fewer the best frequencies save a byte or two
   const auto weights = weights_of(counts);
   table.source = Source::dynamic;
-  table.values =
-      table.coder == CoderId::huffman ? code_lengths(weights) : normalised_frequencies(weights);
+  if (table.coder == CoderId::huffman) {
+    table.values = code_lengths(weights);
+  } else {
+    const auto n = std::accumulate(weights.begin(), weights.end(), std::uint64_t{0});
+    table.values = n < kManySymbols ? normalised_frequencies(weights) : best_frequencies(weights);
+  }
   contest.offer(table);
 }
 
