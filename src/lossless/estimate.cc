@@ -227,7 +227,9 @@ std::uint64_t estimate_scaled(const TensorView& tensor, const Sample& sample,
   const std::uint64_t escape_bits = 8 * predict::escape_bytes(format, p) + 6;
   const bool plain = p.sign_mode == SignMode::raw && p.step_log2 == 0;
   const bool small = plan.header.elements < kSmallElements || options.tables == Tables::fixed;
-  const bool prebuilt = plain || (small && p.step_log2 == 0);
+  // ans without pairs is as fast for more symbols, and an escape costs it a byte as well.
+  const bool alone = options.coder == Coder::ans && !options.pairs;
+  const bool prebuilt = (plain && !alone) || (small && p.step_log2 == 0);
   p.window = prebuilt ? kPlainWindow : wide_window(residuals, escape_bits, p.sign_factor());
   const Window window = best_window(residuals, p.window);
   plan.base = window.first;
