@@ -13,7 +13,11 @@ namespace {
 
 constexpr std::size_t kBlock = 8192;
 constexpr std::uint64_t kSampleRuns = 8;
-constexpr std::uint64_t kRunElements = 1024;
+constexpr std::uint64_t kLeastSample = 2048;  ///< elements that are not zero
+constexpr std::uint64_t kMostSample = 8192;
+constexpr std::uint64_t kSampleShare =
+    8;  ///< a sample is a tensor's eighth where that lies between
+constexpr std::uint64_t kMostSampledElements = 65536;
 
 std::uint64_t row_count(const TensorView& tensor, std::uint64_t columns) {
   return tensor.data.size() / element_size(tensor.dtype) / columns;
@@ -42,21 +46,6 @@ class RowReader {
   std::uint64_t columns_;
   std::vector<Word> buffer_;
 };
-
-template <typename Word>
-void count_significant(const TensorView& tensor, const Sample& sample, unsigned fraction,
-                       Survey& survey) {
-  std::vector<Word> buffer;
-  const Word mask = split::low_mask<Word>(fraction);
-  for (const Sample::Run& run : sample.runs) {
-    const Word* words = load_words(tensor, run.first, run.n, buffer);
-    for (std::size_t i = 0; i < run.n; ++i) {
-      if (words[i] == 0) continue;
-      const Word f = words[i] & mask;
-      ++survey.significant[f == 0 ? 0 : fraction - static_cast<unsigned>(std::countr_zero(f))];
-    }
-  }
-}
 
 /// Dead flags cost about two bytes a run of lines; a few dead elements are cheaper as zeros.
 void keep_if_worth(std::vector<std::uint8_t>& dead, std::uint64_t line) {
@@ -163,24 +152,33 @@ class ScaleFit {
 
 }  // namespace
 
-Sample take_sample(std::uint64_t elements, std::uint64_t group) {
-  Sample sample;
-  if (elements <= kSampleRuns * kRunElements || group > kRunElements) {
-    const std::uint64_t n = std::min<std::uint64_t>(elements, 65536);
-    sample.runs.push_back({0, static_cast<std::size_t>(n)});
+template <typename Word>
+Sample<Word>::Sample(const TensorView& tensor, std::uint64_t zeros, std::uint64_t group) {
+  const std::uint64_t elements = tensor.data.size() / sizeof(Word);
+  const std::uint64_t live = std::max<std::uint64_t>(elements - zeros, 1);
+  const std::uint64_t wanted =
+      std::clamp(elements / kSampleShare, kLeastSample, kMostSample) * (elements / live);
+  const std::uint64_t least =
+      (std::min(wanted, kMostSampledElements) + kSampleRuns - 1) / kSampleRuns;
+  const std::uint64_t n = (least + group - 1) / group * group;
+  if (elements <= kSampleRuns * n) {
+    runs.push_back({0, static_cast<std::size_t>(elements)});
   } else {
-    const std::uint64_t n = (kRunElements + group - 1) / group * group;
     for (std::uint64_t k = 0; k < kSampleRuns; ++k) {
       const std::uint64_t first = (elements - n) / group * k / (kSampleRuns - 1) * group;
-      sample.runs.push_back({first, static_cast<std::size_t>(n)});
+      runs.push_back({first, static_cast<std::size_t>(n)});
     }
   }
-  for (const Sample::Run& run : sample.runs) sample.elements += run.n;
-  return sample;
+  for (const Run& run : runs) {
+    const std::size_t at = words.size();
+    words.resize(at + run.n);
+    std::memcpy(words.data() + at, tensor.data.data() + run.first * sizeof(Word),
+                run.n * sizeof(Word));
+  }
 }
 
 template <typename Word>
-Survey survey_tensor(const TensorView& tensor, const Sample& sample) {
+Survey survey_tensor(const TensorView& tensor) {
   Survey survey;
   const unsigned fraction = float_format(tensor.dtype).fraction_bits;
   Word used = 0;
@@ -189,17 +187,29 @@ Survey survey_tensor(const TensorView& tensor, const Sample& sample) {
   for (std::uint64_t first = 0; first < n; first += kBlock) {
     const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(n - first, kBlock));
     const Word* words = load_words(tensor, first, count, buffer);
-    std::uint32_t zeros = 0;
+    Word zeros = 0;  // a block has too few elements to fill it
     for (std::size_t i = 0; i < count; ++i) {
       used |= words[i];
-      zeros += words[i] == 0;
+      zeros = static_cast<Word>(zeros + (words[i] == 0));
     }
     survey.zeros += zeros;
   }
   used &= split::low_mask<Word>(fraction);
   survey.fraction_bits = used == 0 ? 0 : fraction - static_cast<unsigned>(std::countr_zero(used));
-  count_significant<Word>(tensor, sample, fraction, survey);
   return survey;
+}
+
+template <typename Word>
+std::array<std::uint64_t, 65> count_significant(const Sample<Word>& sample, DType dtype) {
+  std::array<std::uint64_t, 65> significant{};
+  const unsigned fraction = float_format(dtype).fraction_bits;
+  const Word mask = split::low_mask<Word>(fraction);
+  for (const Word word : sample.words) {
+    if (word == 0) continue;
+    const Word f = word & mask;
+    ++significant[f == 0 ? 0 : fraction - static_cast<unsigned>(std::countr_zero(f))];
+  }
+  return significant;
 }
 
 template <typename Word>
@@ -248,7 +258,9 @@ void quantise_scales(const ScaleMeans& means, unsigned units_log2, predict::Grid
 }
 
 #define GRADWIRE_SURVEY(Word)                                                            \
-  template Survey survey_tensor<Word>(const TensorView&, const Sample&);                 \
+  template struct Sample<Word>;                                                          \
+  template Survey survey_tensor<Word>(const TensorView&);                                \
+  template std::array<std::uint64_t, 65> count_significant(const Sample<Word>&, DType);  \
   template void find_dead_lines<Word>(const TensorView&, std::uint64_t, predict::Grid&); \
   template ScaleMeans fit_scales<Word>(const TensorView&, std::uint64_t, bool);
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "stages/predict/scaled_rows.h"
+#include "stages/predict/tap_rows.h"
 
 namespace gradwire::predict {
 namespace {
@@ -70,9 +70,10 @@ std::size_t append_escapes(const EscapeCoder<Word>& coder, const Word* words,
   return count;
 }
 
+/// Kernels whose taps lie apart, element by element.
 template <typename Word>
-void apply_taps(const ScaledRun& run, const Word* words, bool mapped, std::uint8_t* symbols,
-                Word* records) {
+void apply_distant_taps(const ScaledRun& run, const Word* words, bool mapped, std::uint8_t* symbols,
+                        Word* records) {
   const ScaledParameters& p = *run.parameters;
   const Fields<Word> fields(run);
   TapWalk walk(run);
@@ -97,8 +98,8 @@ void apply_taps(const ScaledRun& run, const Word* words, bool mapped, std::uint8
 }
 
 template <typename Word>
-bool restore_taps(const ScaledRun& run, const std::uint8_t* symbols, const Word* records,
-                  const std::uint8_t* escapes, Word* words) {
+bool restore_distant_taps(const ScaledRun& run, const std::uint8_t* symbols, const Word* records,
+                          const std::uint8_t* escapes, Word* words) {
   const ScaledParameters& p = *run.parameters;
   const EscapeCoder<Word> coder(run);
   const Fields<Word>& fields = coder.fields;
@@ -121,6 +122,36 @@ bool restore_taps(const ScaledRun& run, const std::uint8_t* symbols, const Word*
     walk.push(q, sign);
   }
   return true;
+}
+
+template <typename Word>
+void apply_taps(const ScaledRun& run, const Word* words, bool mapped, std::uint8_t* symbols,
+                Word* records) {
+  if (run.parameters->inner > 1) return apply_distant_taps(run, words, mapped, symbols, records);
+  const Fields<Word> fields(run);
+  TapBlock<Word> block(run);
+  for_each_tap_block(run, block, [&](std::size_t at, std::size_t n) {
+    block.apply(run, fields, mapped, words + at, n, symbols + at);
+    return true;
+  });
+  for (std::size_t i = 0; i < run.n; ++i)
+    records[i] = static_cast<Word>((words[i] >> fields.dropped) & fields.rest_mask);
+}
+
+template <typename Word>
+bool restore_taps(const ScaledRun& run, const std::uint8_t* symbols, const Word* records,
+                  const std::uint8_t* escapes, Word* words) {
+  if (run.parameters->inner > 1) return restore_distant_taps(run, symbols, records, escapes, words);
+  const EscapeCoder<Word> coder(run);
+  TapBlock<Word> block(run);
+  return for_each_tap_block(run, block, [&](std::size_t at, std::size_t n) {
+    return block.restore(run, coder.fields, symbols + at, records + at, n, words + at,
+                         [&](Word record, Word& word) {
+                           const std::uint64_t escape = load_record(escapes, coder.bytes);
+                           escapes += coder.bytes;
+                           return coder.word(escape, record, word);
+                         });
+  });
 }
 
 }  // namespace

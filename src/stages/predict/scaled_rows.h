@@ -192,7 +192,8 @@ void restore_row(const ScaledRun& run, const RowRun& row, const std::uint8_t* sy
   });
 }
 
-/// Walks along a run and knows, for its next element, what the previous tap left behind.
+/// For kernels whose taps lie apart: walks along a run and knows, for its next element, what the
+/// previous tap left behind.
 class TapWalk {
  public:
   explicit TapWalk(const ScaledRun& run)
