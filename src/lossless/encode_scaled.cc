@@ -39,10 +39,25 @@ void count_bytes(const std::uint8_t* symbols, std::size_t n, SymbolCounts& count
     counts[s] += parts[0][s] + parts[1][s] + parts[2][s] + parts[3][s];
 }
 
-void count_pairs(const std::uint8_t* symbols, std::size_t n, SymbolCounts& counts) noexcept {
+/// Pairs, and single symbols from them: the partner of an odd last symbol stands for none.
+void count_pairs(const std::uint8_t* symbols, std::size_t n, Histograms& histograms) noexcept {
+  std::array<std::array<std::uint32_t, 256>, 2> parts{};
   std::size_t i = 0;
-  for (; i + 2 <= n; i += 2) ++counts[symbols[i] | symbols[i + 1] << 4];
-  if (i < n) ++counts[symbols[i]];
+  for (; i + 4 <= n; i += 4) {
+    for (std::size_t k = 0; k < 2; ++k)
+      ++parts[k][symbols[i + 2 * k] | symbols[i + 2 * k + 1] << 4];
+  }
+  for (; i + 2 <= n; i += 2) ++parts[0][symbols[i] | symbols[i + 1] << 4];
+  SymbolCounts& single = histograms.single[0];
+  for (std::size_t pair = 0; pair < 256; ++pair) {
+    const std::uint64_t count = std::uint64_t{parts[0][pair]} + parts[1][pair];
+    histograms.pairs[pair] += count;
+    single[pair & 15] += count;
+    single[pair >> 4] += count;
+  }
+  if (i == n) return;
+  ++histograms.pairs[symbols[i]];
+  ++single[symbols[i]];
 }
 
 template <typename Word>
@@ -63,8 +78,11 @@ class ScaledEncoder final : public ChunkEncoder {
     if (is_constant(c)) return;
     const Symbolised<Word> chunk = symbolise(c, n, scratch);
     if (c < kept_.size() && n == plan_->header.chunk_size(c)) kept_[c] = chunk;
-    count_bytes(chunk.symbols, chunk.coded, histograms.single[0]);
-    if (alphabet() <= 16) count_pairs(chunk.symbols, chunk.coded, histograms.pairs);
+    if (alphabet() <= 16) {
+      count_pairs(chunk.symbols, chunk.coded, histograms);
+    } else {
+      count_bytes(chunk.symbols, chunk.coded, histograms.single[0]);
+    }
     if (!has_second()) return;
     count_bytes(scratch.second.data(), chunk.record_count, histograms.single[1]);
   }

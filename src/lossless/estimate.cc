@@ -118,7 +118,7 @@ std::vector<std::uint64_t> wide(std::span<const std::uint32_t> counts) {
 
 std::uint64_t huffman_payload(std::span<const std::uint32_t> counts) {
   const std::vector<std::uint64_t> weights = wide(counts);
-  const entropy::Values lengths = entropy::code_lengths(weights);
+  const entropy::Values lengths = entropy::quick_code_lengths(weights);
   std::uint64_t bits = 0;
   for (std::size_t s = 0; s < weights.size(); ++s) bits += weights[s] * lengths[s];
   return bits;
@@ -255,7 +255,10 @@ ResidualCounts Estimator<Word>::collect(const Plan& plan) {
 /// The sequence that pairs are taken from: symbols of the plan's coded elements, with joint each
 /// followed by its count.
 template <typename Word>
-std::span<const std::uint8_t> Estimator<Word>::neighbours(const Plan& plan, std::int32_t half) {
+std::span<const std::uint8_t> Estimator<Word>::neighbours(const Plan& plan,
+                                                          const ResidualCounts& residuals) {
+  const std::int32_t half = residuals.half;
+  const std::uint32_t zeros = residuals.places.back();
   const ScaledParameters& p = plan.header.scaled;
   const auto zero = static_cast<std::size_t>(4 * half);
   std::vector<std::uint8_t> symbol_of(zero + 1, static_cast<std::uint8_t>(p.escape_symbol()));
@@ -267,6 +270,10 @@ std::span<const std::uint8_t> Estimator<Word>::neighbours(const Plan& plan, std:
   symbol_of[zero] = static_cast<std::uint8_t>(p.zero_symbol());
   symbols_.resize(2 * places_.size() + 2);
   std::size_t n = 0;
+  if (!p.joint && (p.has_zero || zeros == 0)) {
+    for (; n < places_.size(); ++n) symbols_[n] = symbol_of[static_cast<std::size_t>(places_[n])];
+    return {symbols_.data(), n};
+  }
   for (std::size_t i = 0; i < places_.size(); ++i) {
     const auto place = static_cast<std::size_t>(places_[i]);
     symbols_[n] = symbol_of[place];
@@ -285,13 +292,13 @@ std::uint64_t Estimator<Word>::symbol_bits(const Plan& plan, const ResidualCount
   const Extent extent{sample_.words.size(), elements};
   const bool pairs = options_.pairs && options_.coder != Coder::ans;
   if (p.joint) {
-    const auto sequence = neighbours(plan, residuals.half);
+    const auto sequence = neighbours(plan, residuals);
     return SequenceCounts{count_values(sequence, kCountAlphabet), count_pairs(sequence)}.bits(
         options_.coder, extent);
   }
   const std::vector<std::uint32_t> single = count_symbols(residuals, p, plan.base);
   std::vector<std::uint32_t> joint;
-  if (pairs && p.alphabet() <= 16) joint = count_pairs(neighbours(plan, residuals.half));
+  if (pairs && p.alphabet() <= 16) joint = count_pairs(neighbours(plan, residuals));
   std::uint64_t bits = SequenceCounts{single, joint}.bits(options_.coder, extent);
   if (!p.counted) return bits;
   std::vector<std::uint8_t> counts;

@@ -28,7 +28,7 @@ class Estimator {
                        std::uint8_t* counts);
   std::uint64_t symbol_bits(const Plan& plan, const ResidualCounts& residuals,
                             std::uint64_t elements);
-  std::span<const std::uint8_t> neighbours(const Plan& plan, std::int32_t half);
+  std::span<const std::uint8_t> neighbours(const Plan& plan, const ResidualCounts& residuals);
 
   DType dtype_;
   const Sample<Word>& sample_;

@@ -80,6 +80,7 @@ class Planner {
     const std::uint64_t bits = estimate_(plan, side);
     if (bits >= best_bits_) return;
     best_bits_ = bits;
+    best_side_ = side;
     best_ = std::move(plan);
   }
 
@@ -110,12 +111,8 @@ class Planner {
     if (survey_.zeros == 0 || options_.zeros != Zeros::automatic) return;
     Plan plan = best_;
     plan.map_zeros = !plan.map_zeros;
-    ScaledParameters& p = plan.header.scaled;
-    p.has_zero = !plan.map_zeros;
-    const std::size_t side =
-        write_dead(plan.grid).size() + (p.has_scales ? write_scales(plan.grid).size() : 0) +
-        (p.sign_mode == SignMode::rank_one ? write_signs(plan.grid).size() : 0);
-    consider(std::move(plan), side);
+    plan.header.scaled.has_zero = !plan.map_zeros;
+    consider(std::move(plan), best_side_);
   }
 
   /// Fraction bits kept (what lies below becomes escapes), and records by count of significant
@@ -196,7 +193,7 @@ class Planner {
       plan.header.scaled.low_count =
           std::min(plan.header.scaled.low_count, plan.header.scaled.rest_bits());
     }
-    if (means_.rows.empty()) means_ = fit_scales<Word>(tensor_, plain.columns, survey_.zeros > 0);
+    if (means_.rows.empty()) means_ = fit_scales<Word>(tensor_, plain.columns, survey_.zeros);
     quantise_scales(means_, units, plan.grid);
     const std::size_t side = write_dead(dead).size() + write_scales(plan.grid).size();
     if (step_log2 == 0) scaled_ = plan;
@@ -279,6 +276,7 @@ class Planner {
   Plan scaled_;                ///< with scales and raw signs, once they have been tried
   std::optional<Plan> rival_;  ///< so near to the best that only encoding tells
   std::uint64_t best_bits_ = UINT64_MAX;
+  std::size_t best_side_ = 0;  ///< bytes of its side information
 };
 
 }  // namespace

@@ -47,7 +47,7 @@ struct ScaleMeans {
   std::vector<std::int32_t> rows, columns;
 };
 template <typename Word>
-ScaleMeans fit_scales(const TensorView& tensor, std::uint64_t columns, bool has_zeros);
+ScaleMeans fit_scales(const TensorView& tensor, std::uint64_t columns, std::uint64_t zeros);
 /// The means in steps of 2^units_log2 sixteenths.
 void quantise_scales(const ScaleMeans& means, unsigned units_log2, predict::Grid& grid);
 

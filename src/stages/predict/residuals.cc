@@ -1,5 +1,6 @@
 #include "stages/predict/residuals.h"
 
+#include "stages/predict/row_loops.h"
 #include "stages/predict/tap_rows.h"
 
 namespace gradwire::predict {
@@ -25,16 +26,32 @@ class Places {
 
 template <typename Word>
 void collect_taps(const ScaledRun& run, const Word* words, Word* out) {
-  const Fields<Word> fields(run);
   const Places<Word> place(run);
   TapBlock<Word> block(run);
-  for_each_tap_block(run, block, [&](std::size_t at, std::size_t n) {
-    block.take_apart(fields, words + at, n);
-    for (std::size_t j = 0; j < n; ++j)
-      out[at + j] = place(words[at + j], block.unfolded(j), block.flip(j));
-    block.close(n);
-    return true;
+  with_layout(Fields<Word>(run), [&](auto shift, auto) {
+    for_each_tap_block(run, block, [&](std::size_t at, std::size_t n) {
+      block.take_apart(shift, words + at, n);
+      const auto view = block.view();
+      for (std::size_t j = 0; j < n; ++j)
+        out[at + j] = place(words[at + j], view.unfolded(j), view.flip(j));
+      block.close(n);
+      return true;
+    });
   });
+}
+
+template <typename Word, bool kSigned, typename Shift>
+void collect_block(const RowBlock<Word>& block, Places<Word> place, Shift shift, const Word* words,
+                   std::size_t n, Word* out) {
+  using F = Fields<Word>;
+  const Word* const predictions = block.predictions.data();
+  const Word* const guesses = block.guesses.data();
+  for (std::size_t j = 0; j < n; ++j) {
+    const Word word = words[j];
+    const auto x = static_cast<Word>(static_cast<Word>(word & F::magnitude_mask) >> shift);
+    const auto flip = static_cast<Word>(kSigned ? (word >> F::sign_shift) ^ guesses[j] : 0);
+    out[j] = place(word, static_cast<Word>(x - predictions[j]), flip);
+  }
 }
 
 }  // namespace
@@ -42,21 +59,12 @@ void collect_taps(const ScaledRun& run, const Word* words, Word* out) {
 template <typename Word>
 void collect_residuals(const ScaledRun& run, const Word* words, Word* places) {
   if (run.parameters->sign_mode == SignMode::tap) return collect_taps(run, words, places);
-  const Fields<Word> fields(run);
   const Places<Word> place(run);
-  const auto flip_mask = static_cast<Word>(run.parameters->sign_factor() - 1);
-  RowBlock<Word> block;
-  for_each_row(run, [&](const RowRun& row) {
-    for_each_block(run, row, block, [&](std::size_t at, std::size_t n) {
-      const Word* const in = words + row.begin + at;
-      Word* const out = places + row.begin + at;
-      for (std::size_t j = 0; j < n; ++j) {
-        const auto flip =
-            static_cast<Word>(((in[j] >> fields.sign_shift) ^ block.guesses[j]) & flip_mask);
-        const auto t = static_cast<Word>(((in[j] & fields.magnitude_mask) >> fields.x_shift) -
-                                         block.predictions[j]);
-        out[j] = place(in[j], t, flip);
-      }
+  RowBlock<Word> block(run.base);
+  with_layout(Fields<Word>(run), [&](auto shift, auto is_signed) {
+    for_each_block(run, block, [&](std::size_t at, std::size_t n) {
+      collect_block<Word, decltype(is_signed)::value>(block, place, shift, words + at, n,
+                                                      places + at);
     });
   });
 }
