@@ -81,7 +81,7 @@ void offer_dynamic(Contest& contest, std::span<const std::uint32_t> counts, Tabl
   const auto weights = weights_of(counts);
   table.source = Source::dynamic;
   if (table.coder == CoderId::huffman) {
-    table.values = code_lengths(weights);
+    table.values = quick_code_lengths(weights);
   } else {
     const auto n = std::accumulate(weights.begin(), weights.end(), std::uint64_t{0});
     table.values = n < kManySymbols ? normalised_frequencies(weights) : best_frequencies(weights);
