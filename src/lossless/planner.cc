@@ -202,7 +202,8 @@ class Planner {
       plan.header.scaled.counted = false;  // the symbols have taken bits that counts had used
       consider(plan, side);
     }
-    if (signs_.row_signs.empty()) fit_signs<Word>(tensor_, plain.columns, signs_);
+    if (!signs_pay_) signs_pay_ = fit_signs<Word>(tensor_, plain.columns, survey_.zeros, signs_);
+    if (!*signs_pay_) return;
     plan.grid.row_signs = signs_.row_signs;
     plan.grid.column_signs = signs_.column_signs;
     plan.header.scaled.sign_mode = SignMode::rank_one;
@@ -272,6 +273,7 @@ class Planner {
   Estimator<Word> estimate_;
   ScaleMeans means_;
   predict::Grid signs_;
+  std::optional<bool> signs_pay_;  ///< once they have been fitted
   Plan best_;
   Plan scaled_;                ///< with scales and raw signs, once they have been tried
   std::optional<Plan> rival_;  ///< so near to the best that only encoding tells
