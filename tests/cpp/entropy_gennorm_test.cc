@@ -124,8 +124,9 @@ TEST(Gennorm, AMixtureOfOnePartIsThatPart) {
 }
 
 TEST(Gennorm, ANormalVariableAboutAMean) {
-  // Octaves from 1 on; mean 16, median distance 2^3: a standard deviation of 8 / 0.67449.
-  const auto weights = weights_of(parameters(14 | 16 | 128, 12, 64), 2 + 2 * 7);
+  // Octaves from 1 to 2^7, so the origin is 2^-9; mean 16, median distance 2^3: a standard
+  // deviation of 8 / 0.67449.
+  const auto weights = weights_of(parameters(14 | 16 | 128, 4 * 12, 16 * 13), 2 + 2 * 7);
   const double sigma = 8 / 0.67448975;
   const auto below = [&](double x) { return std::erfc((16 - x) / sigma / std::sqrt(2.0)) / 2; };
   for (int v = 0; v < 7; ++v) {
@@ -206,7 +207,7 @@ TEST(FitGennorm, LaplaceSamplesCostTheirEntropyAndTwoThousandths) {
 }
 
 TEST(FitGennormMore, FindsMeansAndMixturesThatMadeTheCounts) {
-  for (const auto& given : {parameters(8 | 16 | 128, 14, 60), parameters(3 | 16 | 128, 12, 90),
+  for (const auto& given : {parameters(8 | 16 | 128, 50, 204), parameters(3 | 16 | 128, 46, 234),
                             parameters(14 | 128, 12, mixture(8, 40, 24)),
                             parameters(9 | 128, 14, mixture(12, 36, 50))}) {
     const auto weights = weights_of(given, 16);

@@ -118,11 +118,12 @@ def gennorm_weights(shape: int, scale: int, more: int, alphabet: int) -> list[in
     if rest or window < 1 or alphabet > 126:
         raise corrupt(f"tables: gennorm with an alphabet of {alphabet}, S = {signs}")
     step = 4 >> step_log2
-    origin = max(0, step * window - 64)
+    with_mean = shape >> 7 != 0 and signs == 2
+    origin = step * window - 64 if with_mean else max(0, step * window - 64)
     edges = [step * v - origin for v in range(window + 1)]
     if shape >> 7:
-        features_seen.add("gennorm/mean" if signs == 2 else "gennorm/mixture")
-    if shape >> 7 and signs == 2:
+        features_seen.add("gennorm/mean" if with_mean else "gennorm/mixture")
+    if with_mean:
         masses, escape = masses_about_mean(shape & 15, scale & 63, more, edges)
     else:
         masses, escape = masses_about_zero(shape, scale, more, edges)

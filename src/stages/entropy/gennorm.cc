@@ -85,7 +85,7 @@ struct Sides {
 void weigh_about_mean(const Fields& fields, std::span<std::uint64_t> weights) {
   const std::int64_t mean = magnitude(static_cast<int>(fields.mean));
   const int step = edge_step(fields.layout);
-  const int first = first_edge(fields.layout, window_of(weights.size(), fields.layout));
+  const int first = first_edge_about_mean(fields.layout, window_of(weights.size(), fields.layout));
   const auto sides_at = [&](std::size_t residual) -> Sides {
     const std::int64_t at =
         quarter_octave(std::max(first + static_cast<int>(residual) * step, kFirstEdge));

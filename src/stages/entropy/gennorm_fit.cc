@@ -195,7 +195,7 @@ class Search {
     }
     const int window = static_cast<int>(counts_.size()) / 2 - 1;
     const int step = edge_step(fields_.layout);
-    const int edge = first_edge(fields_.layout, static_cast<unsigned>(window)) +
+    const int edge = first_edge_about_mean(fields_.layout, static_cast<unsigned>(window)) +
                      static_cast<int>(mode) / 2 * step;
     const int centre = 4 * edge + 2 * step;
     for (int mean = centre - 24; mean <= centre + 24; mean += 4) {

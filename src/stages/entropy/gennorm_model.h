@@ -55,9 +55,14 @@ inline unsigned symbols_a_residual(GennormLayout layout) { return layout.flips ?
 /// Quarter octaves a residual.
 inline int edge_step(GennormLayout layout) { return 4 >> layout.step_log2; }
 
-/// Where a window begins, in quarter octaves from the origin: there, or 16 octaves before its end.
+/// Where a window begins, in quarter octaves from the origin, which is 16 octaves before its end.
+inline int first_edge_about_mean(GennormLayout layout, unsigned window) {
+  return 64 - static_cast<int>(window) * edge_step(layout);
+}
+
+/// The same without a mean, where a shorter window begins at the origin.
 inline int first_edge(GennormLayout layout, unsigned window) {
-  return std::min(64 - static_cast<int>(window) * edge_step(layout), 0);
+  return std::min(first_edge_about_mean(layout, window), 0);
 }
 
 /// Residuals in an alphabet, 0 when it has not this layout.
