@@ -68,6 +68,33 @@ TEST(Budget, ConstantChunksCannotMakeMoreThanIsAllowed) {
   EXPECT_LT(largest_request.load(), std::size_t{4} << 20);
 }
 
+TEST(Budget, OfAStreamIsThatOfTheBytesThatCame) {
+  frame::TensorHeader header;
+  header.dtype = DType::f64;
+  header.dims = {std::uint64_t{1} << 30};
+  header.elements = std::uint64_t{1} << 30;
+  header.pipeline = frame::Pipeline::scaled;
+  const Bytes sound = made_frame(
+      header, {{frame::Section::index, constant_index(1 << 14)}, {frame::Section::chunks, {}}});
+  // The same sections in a frame that claims to be long enough for them.
+  Bytes frame;
+  ByteWriter out(frame);
+  frame::write_prelude(0, std::uint64_t{1} << 62, out);
+  const frame::Prelude prelude = frame::read_prelude(sound);
+  out.bytes(std::span(sound).subspan(prelude.header_bytes));
+  largest_request = 0;
+  Decompressor decompressor;
+  Bytes restored;
+  expect_error(ErrorKind::limit, [&] { decompressor.feed(sound, restored); });
+  expect_error(ErrorKind::limit, [&] { decompressor.feed(frame, restored); });
+  Decompressor generous({.max_output = header.bytes()});
+  expect_error(ErrorKind::truncated, [&] {
+    generous.feed(std::span(frame).first(20000), restored);
+    generous.finish();
+  });
+  EXPECT_LT(largest_request.load(), std::size_t{4} << 20);
+}
+
 TEST(Budget, CoversTheLinesOfAView) {
   // 2^32 elements in constant chunks, a view of 2^30 rows: `dead` says in three bytes that none is
   // dead.

@@ -96,10 +96,21 @@ inline void exercise(const Bytes& bytes, bool verify) {
     } catch (const Error&) {
     }
   };
+  bool sound = false;
   attempt([&] {
     const Tensor tensor = decompress(bytes, options);
     ASSERT_EQ(tensor.data.size(), element_count(tensor.shape) * element_size(tensor.dtype));
+    sound = true;
   });
+  bool complete = false;
+  attempt([&] {
+    Decompressor decompressor(options);
+    Bytes out;
+    const std::size_t half = bytes.size() / 2;
+    decompressor.feed(exact(std::span(bytes).first(half)), out);
+    complete = decompressor.feed(exact(std::span(bytes).subspan(half)), out);
+  });
+  ASSERT_EQ(complete, sound) << "a frame in two pieces";
   attempt([&] { tensor_info(bytes); });
   attempt([&] { decompress_range(bytes, 3, 5, options); });
   attempt([&] {
