@@ -103,6 +103,20 @@ void read_dynamic(ByteReader& in, Table& table) {
   }
 }
 
+/// Refuses what is no table for any alphabet.
+void read_gennorm(ByteReader& in, Table& table) {
+  const std::size_t start = in.offset();
+  table.shape = in.u8("tables, gennorm shape");
+  table.scale = in.u8("tables, gennorm scale");
+  const unsigned step_log2 = table.shape >> 5 & 3;
+  if (table.shape >> 7 != 0 || step_log2 == 3 || table.pairs) {
+    fail(ErrorKind::corrupt,
+         "tables, gennorm shape at byte {}: {:#04x}{} found, bit 7 must be zero, step_log2 at most "
+         "2, without pairs",
+         start, table.shape, table.pairs ? " with pairs" : "");
+  }
+}
+
 // --- form and base ---------------------------------------------------------------
 
 Table read_form(ByteReader& in) {
@@ -213,8 +227,7 @@ Table read_table(ByteReader& in) {
       table.static_id = in.varint("tables, static id");
       break;
     case Source::gennorm:
-      table.shape = in.u8("tables, gennorm shape");
-      table.scale = in.u8("tables, gennorm scale");
+      read_gennorm(in, table);
       break;
   }
   return table;
