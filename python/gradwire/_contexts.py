@@ -132,8 +132,7 @@ class Decompressor:
         frame = raw_bytes(data, "data")
         if out is None:
             return to_numpy(*self._context.decompress(frame))
-        info = _core.tensor_info(frame)
-        self._context.decompress_into(frame, output_bytes(out, info["dtype"], info["shape"]))
+        self._context.decompress_into(frame, output_bytes(out, *_core.tensor_header(frame)))
         restored: NDArray[Any] = out
         return restored
 

@@ -148,6 +148,12 @@ TensorBody read_tensor_body(ByteSpan bytes, std::size_t prelude, std::size_t ori
   return body;
 }
 
+TensorHeader peek_tensor_header(ByteSpan body, std::size_t origin) {
+  const Sections sections(body, origin, kTensorSections);
+  ByteReader in = sections.required(Section::tensor).reader();
+  return read_tensor_header(in);
+}
+
 TensorBody read_tensor_head(ByteSpan head, const Prelude& prelude, const ChunksPlace& chunks,
                             std::uint64_t max_output) {
   TensorBody body;

@@ -52,6 +52,9 @@ struct TensorBody {
 TensorBody read_tensor_body(ByteSpan bytes, std::size_t prelude, std::size_t origin, bool checksums,
                             std::uint64_t max_output);
 
+/// The header of a body that starts `origin` bytes into the frame; nothing else is looked at.
+TensorHeader peek_tensor_header(ByteSpan body, std::size_t origin);
+
 /// The beginning of a frame's body, up to the payload of `chunks`, where `head` ends; as
 /// read_tensor_body in all else.
 TensorBody read_tensor_head(ByteSpan head, const Prelude& prelude, const ChunksPlace& chunks,

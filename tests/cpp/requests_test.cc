@@ -78,5 +78,24 @@ TEST(Info, SaysWhatTheFrameHolds) {
   }
 }
 
+TEST(Info, TheHeaderIsReadAlone) {
+  TensorMaker make(17);
+  for (const DType dtype : all_dtypes()) {
+    for (const Shape& shape : {Shape{}, Shape{0, 4}, Shape{30, 50}}) {
+      const Owned tensor = make(dtype, shape, Content::normal);
+      const Tensor header = tensor_header(compress(tensor.view()));
+      EXPECT_EQ(header.dtype, dtype);
+      EXPECT_EQ(header.shape, shape);
+      EXPECT_TRUE(header.data.empty());
+    }
+  }
+  const Owned tensor = make(DType::bf16, {30, 50}, Content::normal);
+  Bytes frame = compress(tensor.view());
+  frame[frame.size() / 2] ^= 1;
+  EXPECT_EQ(tensor_header(frame).shape, tensor.shape) << "what follows is not looked at";
+  expect_error(ErrorKind::truncated, [&] { tensor_header(std::span(frame).first(20)); });
+  expect_error(ErrorKind::invalid_argument, [&] { tensor_header(ArchiveWriter().finish()); });
+}
+
 }  // namespace
 }  // namespace gradwire::testing
