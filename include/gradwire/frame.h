@@ -71,7 +71,11 @@ class ArchiveWriter {
   void add(std::string_view name, const TensorView& tensor);
   /// Compressed bytes so far, for progress.
   std::uint64_t size() const;
+  /// The archive. The writer is then as new, with the options it was made with.
   std::vector<std::uint8_t> finish();
+  /// The same in place of what `frame` held; its memory is used for the next archive, so that a
+  /// loop over steps of the same tensors allocates little.
+  void finish_into(std::vector<std::uint8_t>& frame);
 
  private:
   struct State;

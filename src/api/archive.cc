@@ -44,6 +44,15 @@ struct ArchiveWriter::State {
   std::vector<frame::ArchiveEntry> entries;
   std::vector<api::SourceTensor> sources;
   std::unordered_set<std::string> names;
+
+  void start_anew() {
+    kind = SourceKind::none;
+    header.clear();
+    tensors.clear();
+    entries.clear();
+    sources.clear();
+    names.clear();
+  }
 };
 
 ArchiveWriter::ArchiveWriter(const CompressOptions& options) : state_(std::make_unique<State>()) {
@@ -83,14 +92,22 @@ void ArchiveWriter::add(std::string_view name, const TensorView& tensor) {
 std::uint64_t ArchiveWriter::size() const { return state_->tensors.size(); }
 
 std::vector<std::uint8_t> ArchiveWriter::finish() {
+  std::vector<std::uint8_t> frame;
+  finish_into(frame);
+  return frame;
+}
+
+void ArchiveWriter::finish_into(std::vector<std::uint8_t>& frame) {
   const Bytes names = frame::directory_bytes(state_->entries);
   Bytes directory;
   ByteWriter out(directory);
   out.varint(state_->entries.size());
   out.varint(names.size());
   entropy::write_bytes(names, out);
-  return frame::write_archive(write_source(state_->kind, state_->header, state_->sources),
-                              std::move(state_->tensors), directory, state_->options.checksum);
+  frame::write_archive(write_source(state_->kind, state_->header, state_->sources), directory,
+                       state_->options.checksum, state_->tensors);
+  frame.swap(state_->tensors);
+  state_->start_anew();
 }
 
 struct ArchiveReader::State {

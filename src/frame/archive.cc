@@ -183,17 +183,17 @@ Bytes directory_bytes(const std::vector<ArchiveEntry>& entries) {
   return bytes;
 }
 
-Bytes write_archive(ByteSpan source, Bytes tensors, ByteSpan directory, bool checksums) {
+void write_archive(ByteSpan source, ByteSpan directory, bool checksums, Bytes& frame) {
+  const std::size_t tensors = frame.size();
   const std::size_t body = (source.empty() ? 0 : section_bytes(source.size())) +
-                           section_bytes(tensors.size()) + section_bytes(directory.size()) +
+                           section_bytes(tensors) + section_bytes(directory.size()) +
                            section_bytes(kFooterBytes);
   Bytes front;
   ByteWriter before(front);
   write_prelude(static_cast<std::uint16_t>(kArchive | (checksums ? kChecksums : 0)), body, before);
   if (!source.empty()) write_section(Section::source, source, before);
   before.u8(static_cast<std::uint8_t>(Section::tensors));
-  before.varint(tensors.size());
-  Bytes frame = std::move(tensors);
+  before.varint(tensors);
   frame.insert(frame.begin(), front.begin(), front.end());
   ByteWriter out(frame);
   const std::size_t directory_at = out.size();
@@ -203,7 +203,6 @@ Bytes write_archive(ByteSpan source, Bytes tensors, ByteSpan directory, bool che
   out.u64(directory_at);
   const ByteSpan written(frame);
   out.u64(checksums ? hash64(written.first(front.size()), written.subspan(directory_at)) : 0);
-  return frame;
 }
 
 }  // namespace gradwire::frame

@@ -46,9 +46,8 @@ void read_directory(ByteSpan decoded, Archive& archive);
 bool is_utf8(std::string_view text) noexcept;
 /// Bytes of the directory before they are coded.
 Bytes directory_bytes(const std::vector<ArchiveEntry>& entries);
-/// The frame around tensor bodies that lie one behind the other. `source` is empty for kind none;
-/// `directory` is the coded section.
-/// The tensors' memory becomes the frame's.
-Bytes write_archive(ByteSpan source, Bytes tensors, ByteSpan directory, bool checksums);
+/// Makes a frame of tensor bodies that lie one behind the other in `frame`. `source` is empty for
+/// kind none; `directory` is the coded section.
+void write_archive(ByteSpan source, ByteSpan directory, bool checksums, Bytes& frame);
 
 }  // namespace gradwire::frame

@@ -30,8 +30,23 @@ std::array<std::uint32_t, 256> narrow(const SymbolCounts& counts, unsigned shift
   return narrowed;
 }
 
+void Histograms::scale(std::uint64_t factor) noexcept {
+  for (SymbolCounts& counts : single) {
+    for (std::uint64_t& count : counts) count *= factor;
+  }
+  for (std::uint64_t& count : pairs) count *= factor;
+}
+
 void Histograms::floor(std::size_t sequence, unsigned alphabet) noexcept {
   for (unsigned s = 0; s < alphabet; ++s) ++single[sequence][s];
+}
+
+std::uint64_t ChunkEncoder::kept_chunks() const noexcept {
+  constexpr std::uint64_t kMostBytes = std::uint64_t{8} << 20;
+  const frame::TensorHeader& header = plan_->header;
+  // Symbols and masks take some four bytes an element in a scratch, words and records three words.
+  const std::uint64_t chunk = header.chunk_elements * (4 + 3 * header.element_bytes());
+  return header.chunk_count() * chunk <= kMostBytes ? header.chunk_count() : 0;
 }
 
 ByteSpan ChunkEncoder::chunk_bytes(std::uint64_t c) const noexcept {

@@ -2,7 +2,6 @@
 // In: a plan and the tensor.
 // Out: counts of symbols (to choose tables from), then coded chunks.
 // Assumes: count() and encode() may run for several chunks at once, each with its own scratch.
-// Both passes see the same symbols.
 #pragma once
 
 #include <memory>
@@ -24,6 +23,8 @@ struct Histograms {
   void add(const Histograms& other) noexcept;
   /// Bits by which all counts are shifted right so that each has 32: 0 below 2^32 elements.
   unsigned shift() const noexcept;
+  /// Multiplies all counts: what a share of the elements stands for.
+  void scale(std::uint64_t factor) noexcept;
   /// Counts the first `alphabet` symbols of a sequence once more, so that each has a code.
   void floor(std::size_t sequence, unsigned alphabet) noexcept;
 };
@@ -40,10 +41,14 @@ struct EncodedChunk {
 class ChunkEncoder {
  public:
   virtual ~ChunkEncoder() = default;
-  /// True when counts of some chunks will do: the code then gets room for every symbol.
+  /// True when counts of a share of the elements will do: the code then gets room for every symbol.
   virtual bool counts_by_sample() const noexcept { return false; }
-  /// Adds chunk c's symbols to the counts. Constant chunks add none.
-  virtual void count(std::uint64_t c, Scratch& scratch, Histograms& histograms) const = 0;
+  /// All chunks, or none: how many are kept once counted whole. encode() must then get the scratch
+  /// that count() got for the chunk, untouched in between.
+  std::uint64_t kept_chunks() const noexcept;
+  /// Adds the symbols of chunk c's first n elements to the counts; constant chunks add none.
+  virtual void count(std::uint64_t c, std::size_t n, Scratch& scratch,
+                     Histograms& histograms) const = 0;
   /// Chooses tables from the counts and puts them into the plan. Call once.
   virtual void choose_tables(const Histograms& histograms, const CompressOptions& options) = 0;
   /// Gives every symbol of every alphabet a count (for counts by sample).

@@ -138,13 +138,15 @@ void TensorDecoder::decode_scaled(std::uint64_t c, std::span<std::uint8_t> out,
     symbols = all;
     records = spread;
   }
-  Word* words = Scratch::sized<Word>(scratch.words, n);
+  const bool aligned = reinterpret_cast<std::uintptr_t>(out.data()) % alignof(Word) == 0;
+  Word* words =
+      aligned ? reinterpret_cast<Word*>(out.data()) : Scratch::sized<Word>(scratch.words, n);
   const predict::ScaledRun run{
       format, &p, &grid_, tables_[entry.table].base, c * header.chunk_elements, n};
   if (!predict::restore_scaled(run, symbols, records, parts.escapes.data(), words)) {
     refuse(c, "has an escape record with bits beyond its fields");
   }
-  std::memcpy(out.data(), words, out.size());
+  if (!aligned) std::memcpy(out.data(), words, out.size());
 }
 
 void TensorDecoder::decode_planes(std::uint64_t c, std::span<std::uint8_t> out,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "base/counted.h"
 #include "lossless/chunk_encoder.h"
@@ -16,7 +17,8 @@ namespace {
 template <typename Word>
 class KernelEncoder final : public ChunkEncoder {
  public:
-  KernelEncoder(const TensorView& tensor, Plan& plan) : ChunkEncoder(tensor, plan) {}
+  KernelEncoder(const TensorView& tensor, Plan& plan)
+      : ChunkEncoder(tensor, plan), kept_(static_cast<std::size_t>(kept_chunks())) {}
 
   bool counts_by_sample() const noexcept override { return true; }
   void floor_counts(Histograms& histograms) const noexcept override {
@@ -25,9 +27,13 @@ class KernelEncoder final : public ChunkEncoder {
     if (parameters().counted) histograms.floor(2, kCountAlphabet);
   }
 
-  void count(std::uint64_t c, Scratch& scratch, Histograms& histograms) const override {
+  void count(std::uint64_t c, std::size_t n, Scratch& scratch,
+             Histograms& histograms) const override {
     if (is_constant(c)) return;
-    const predict::KernelSymbols<Word> chunk = symbolise(c, scratch);
+    const auto group = static_cast<std::size_t>(parameters().taps * parameters().inner);
+    const predict::KernelSymbols<Word> chunk =
+        symbolise(c, std::max(n / group, std::size_t{1}) * group, scratch);
+    if (c < kept_.size() && n == plan_->header.chunk_size(c)) kept_[c] = chunk;
     for (std::size_t i = 0; i < chunk.count; ++i)
       ++histograms.single[i < chunk.first_tap ? 0 : 1][chunk.symbols[i]];
     if (!parameters().counted) return;
@@ -59,7 +65,9 @@ class KernelEncoder final : public ChunkEncoder {
  protected:
   bool encode_coded(std::uint64_t c, Scratch& scratch, std::size_t limit, Bytes& out,
                     EncodedChunk& result) const override {
-    const predict::KernelSymbols<Word> chunk = symbolise(c, scratch);
+    const predict::KernelSymbols<Word> chunk =
+        c < kept_.size() && kept_[c] ? *kept_[c]
+                                     : symbolise(c, plan_->header.chunk_size(c), scratch);
     const auto append = [&](std::size_t table, const std::uint8_t* symbols, std::size_t n) {
       return append_sequence(*coders_[table], plan_->tables[table], plan_->header.streams_log2,
                              symbols, n, scratch);
@@ -88,8 +96,8 @@ class KernelEncoder final : public ChunkEncoder {
     return parameters().kept - predict::kernel_fraction(tensor_->dtype);
   }
 
-  predict::KernelSymbols<Word> symbolise(std::uint64_t c, Scratch& scratch) const {
-    const std::size_t n = plan_->header.chunk_size(c);
+  /// The chunk's first n elements, which are whole kernels.
+  predict::KernelSymbols<Word> symbolise(std::uint64_t c, std::size_t n, Scratch& scratch) const {
     const Word* words = load_words(*tensor_, c * plan_->header.chunk_elements, n,
                                    std::get<std::vector<Word>>(scratch.words));
     scratch.side.clear();
@@ -128,6 +136,7 @@ class KernelEncoder final : public ChunkEncoder {
   }
 
   std::vector<std::unique_ptr<entropy::SequenceEncoder>> coders_;
+  mutable std::vector<std::optional<predict::KernelSymbols<Word>>> kept_;
 };
 
 }  // namespace

@@ -14,9 +14,9 @@ class PlaneEncoder final : public ChunkEncoder {
   PlaneEncoder(const TensorView& tensor, Plan& plan)
       : ChunkEncoder(tensor, plan), width_(plan.header.element_bytes()) {}
 
-  void count(std::uint64_t c, Scratch&, Histograms& histograms) const override {
+  void count(std::uint64_t c, std::size_t n, Scratch&, Histograms& histograms) const override {
     if (is_constant(c)) return;
-    const ByteSpan bytes = chunk_bytes(c);
+    const ByteSpan bytes = chunk_bytes(c).first(n * width_);
     for (std::size_t i = 0; i < bytes.size(); i += width_) {
       for (std::size_t b = 0; b < width_; ++b) ++histograms.single[b][bytes[i + b]];
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "base/count_bytes.h"
 #include "base/counted.h"
@@ -18,12 +19,12 @@ namespace {
 /// A chunk's symbols and records, without what its side information locates.
 template <typename Word>
 struct Symbolised {
-  const std::uint8_t* symbols;
-  std::size_t coded;
-  const Word* records;
-  std::size_t record_count;
-  std::size_t escapes;
-  bool mapped;
+  const std::uint8_t* symbols = nullptr;
+  std::size_t coded = 0;
+  const Word* records = nullptr;
+  std::size_t record_count = 0;
+  std::size_t escapes = 0;
+  bool mapped = false;
 };
 
 void count_bytes(const std::uint8_t* symbols, std::size_t n, SymbolCounts& counts) noexcept {
@@ -38,43 +39,61 @@ void count_bytes(const std::uint8_t* symbols, std::size_t n, SymbolCounts& count
     counts[s] += parts[0][s] + parts[1][s] + parts[2][s] + parts[3][s];
 }
 
-void count_pairs(const std::uint8_t* symbols, std::size_t n, SymbolCounts& counts) noexcept {
+/// Pairs, and single symbols from them: the partner of an odd last symbol stands for none.
+void count_pairs(const std::uint8_t* symbols, std::size_t n, Histograms& histograms) noexcept {
+  std::array<std::array<std::uint32_t, 256>, 2> parts{};
   std::size_t i = 0;
-  for (; i + 2 <= n; i += 2) ++counts[symbols[i] | symbols[i + 1] << 4];
-  if (i < n) ++counts[symbols[i]];
+  for (; i + 4 <= n; i += 4) {
+    for (std::size_t k = 0; k < 2; ++k)
+      ++parts[k][symbols[i + 2 * k] | symbols[i + 2 * k + 1] << 4];
+  }
+  for (; i + 2 <= n; i += 2) ++parts[0][symbols[i] | symbols[i + 1] << 4];
+  SymbolCounts& single = histograms.single[0];
+  for (std::size_t pair = 0; pair < 256; ++pair) {
+    const std::uint64_t count = std::uint64_t{parts[0][pair]} + parts[1][pair];
+    histograms.pairs[pair] += count;
+    single[pair & 15] += count;
+    single[pair >> 4] += count;
+  }
+  if (i == n) return;
+  ++histograms.pairs[symbols[i]];
+  ++single[symbols[i]];
 }
 
 template <typename Word>
 class ScaledEncoder final : public ChunkEncoder {
  public:
-  ScaledEncoder(const TensorView& tensor, Plan& plan) : ChunkEncoder(tensor, plan) {}
+  ScaledEncoder(const TensorView& tensor, Plan& plan)
+      : ChunkEncoder(tensor, plan), kept_(static_cast<std::size_t>(kept_chunks())) {}
 
   /// Pair codes need the pairs that occur; single ones can spare a code for each of their symbols.
-  bool counts_by_sample() const noexcept override { return parameters().alphabet() > 16; }
+  bool counts_by_sample() const noexcept override { return alphabet() > 16; }
   void floor_counts(Histograms& histograms) const noexcept override {
-    histograms.floor(0, parameters().alphabet());
+    histograms.floor(0, alphabet());
     if (has_second()) histograms.floor(1, kCountAlphabet);
   }
 
-  void count(std::uint64_t c, Scratch& scratch, Histograms& histograms) const override {
+  void count(std::uint64_t c, std::size_t n, Scratch& scratch,
+             Histograms& histograms) const override {
     if (is_constant(c)) return;
-    Symbolised<Word> chunk = symbolise(c, scratch);
-    if (parameters().counted) pack_counted(chunk, scratch);
-    if (parameters().joint) join_counts(scratch, chunk);
-    count_bytes(chunk.symbols, chunk.coded, histograms.single[0]);
-    if (parameters().alphabet() <= 16) count_pairs(chunk.symbols, chunk.coded, histograms.pairs);
+    const Symbolised<Word> chunk = symbolise(c, n, scratch);
+    if (c < kept_.size() && n == plan_->header.chunk_size(c)) kept_[c] = chunk;
+    if (alphabet() <= 16) {
+      count_pairs(chunk.symbols, chunk.coded, histograms);
+    } else {
+      count_bytes(chunk.symbols, chunk.coded, histograms.single[0]);
+    }
     if (!has_second()) return;
     count_bytes(scratch.second.data(), chunk.record_count, histograms.single[1]);
   }
 
   void choose_tables(const Histograms& histograms, const CompressOptions& options) override {
     const auto parts = static_cast<unsigned>(plan_->header.chunk_count());
-    const auto alphabet = parameters().joint ? kCountAlphabet : parameters().alphabet();
     const unsigned shift = histograms.shift();
     const auto single = narrow(histograms.single[0], shift);
     const auto pairs = narrow(histograms.pairs, shift);
-    entropy::Counts counts{std::span(single).first(alphabet), {}};
-    if (alphabet <= 16) counts.pairs = pairs;
+    entropy::Counts counts{std::span(single).first(alphabet()), {}};
+    if (alphabet() <= 16) counts.pairs = pairs;
     const std::uint64_t raw_bits =
         (std::uint64_t{plan_->header.elements} >> shift) * parameters().record_bits();
     const entropy::GennormLayout layout{parameters().step_log2,
@@ -94,12 +113,12 @@ class ScaledEncoder final : public ChunkEncoder {
  protected:
   bool encode_coded(std::uint64_t c, Scratch& scratch, std::size_t limit, Bytes& out,
                     EncodedChunk& result) const override {
-    Symbolised<Word> chunk = symbolise(c, scratch);
+    const Symbolised<Word> chunk = c < kept_.size() && kept_[c]
+                                       ? *kept_[c]
+                                       : symbolise(c, plan_->header.chunk_size(c), scratch);
     const unsigned streams_log2 = plan_->header.streams_log2;
     scratch.streams.clear();
     scratch.sizes.clear();
-    if (parameters().counted) scratch.raw.resize(pack_counted(chunk, scratch));
-    if (parameters().joint) join_counts(scratch, chunk);
     if (!append_sequence(*coders_[0], plan_->tables[0], streams_log2, chunk.symbols, chunk.coded,
                          scratch))
       return false;
@@ -125,6 +144,17 @@ class ScaledEncoder final : public ChunkEncoder {
  private:
   const ScaledParameters& parameters() const noexcept { return plan_->header.scaled; }
   bool has_second() const noexcept { return frame::has_second_sequence(plan_->header); }
+  /// Of the primary sequence.
+  unsigned alphabet() const noexcept {
+    return parameters().joint ? kCountAlphabet : parameters().alphabet();
+  }
+
+  Symbolised<Word> symbolise(std::uint64_t c, std::size_t n, Scratch& scratch) const {
+    Symbolised<Word> chunk = predict_symbols(c, n, scratch);
+    if (parameters().counted) scratch.raw.resize(pack_counted(chunk, scratch));
+    if (parameters().joint) join_counts(scratch, chunk);
+    return chunk;
+  }
 
   /// Interleaves the symbols with the counts in scratch.second.
   void join_counts(Scratch& scratch, Symbolised<Word>& chunk) const {
@@ -141,8 +171,8 @@ class ScaledEncoder final : public ChunkEncoder {
     chunk.coded *= 2;
   }
 
-  Symbolised<Word> symbolise(std::uint64_t c, Scratch& scratch) const {
-    const std::size_t n = plan_->header.chunk_size(c);
+  /// Symbols and records of the chunk's first n elements.
+  Symbolised<Word> predict_symbols(std::uint64_t c, std::size_t n, Scratch& scratch) const {
     const std::uint64_t first = c * plan_->header.chunk_elements;
     const Word* words = load_words(*tensor_, first, n, std::get<std::vector<Word>>(scratch.words));
     std::uint8_t* symbols = Scratch::sized(scratch.symbols, n);
@@ -216,6 +246,7 @@ class ScaledEncoder final : public ChunkEncoder {
   }
 
   std::vector<std::unique_ptr<entropy::SequenceEncoder>> coders_;
+  mutable std::vector<std::optional<Symbolised<Word>>> kept_;
 };
 
 }  // namespace

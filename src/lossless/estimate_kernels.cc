@@ -28,14 +28,17 @@ predict::Taps fit_kernels(const TensorView& tensor, const KernelParameters& p) {
 }
 
 template <typename Word>
-KernelSample<Word>::KernelSample(const TensorView& tensor, const Sample& sample,
-                                 const KernelParameters& p, const predict::Taps& taps) {
+KernelSample<Word>::KernelSample(DType dtype, const Sample<Word>& sample, const KernelParameters& p,
+                                 const predict::Taps& taps) {
   const auto group = static_cast<std::size_t>(p.taps * p.inner);
-  for (const Sample::Run& run : sample.runs) {
+  std::uint64_t live = 0;
+  const Word* words = sample.words.data();
+  for (const auto& run : sample.runs) {
     Piece piece;
     const std::size_t n = run.n / group * group;
-    if (n == 0 || elements >= kEffortElements) continue;
-    load_words(tensor, run.first, n, piece.words);
+    piece.words.assign(words, words + n);
+    words += run.n;
+    if (n == 0 || live >= kEffortElements) continue;
     std::vector<std::uint8_t> flags(n);
     piece.mask.resize(n);
     for (std::size_t i = 0; i < n; ++i) {
@@ -43,7 +46,7 @@ KernelSample<Word>::KernelSample(const TensorView& tensor, const Sample& sample,
       flags[i] = piece.mask[i] ^ 1;
     }
     piece.scales.resize(n / static_cast<std::size_t>(p.taps));
-    predict::fit_kernel_scales(tensor.dtype, p, taps, piece.words.data(), n, piece.scales);
+    predict::fit_kernel_scales(dtype, p, taps, piece.words.data(), n, piece.scales);
     Bytes side;
     ByteWriter writer(side);
     piece.zeros = std::count(flags.begin(), flags.end(), std::uint8_t{1}) > 0;
@@ -51,6 +54,8 @@ KernelSample<Word>::KernelSample(const TensorView& tensor, const Sample& sample,
     entropy::write_integers(piece.scales, writer);
     side_bits += 8 * side.size();
     elements += n;
+    live +=
+        n - static_cast<std::size_t>(std::count(piece.words.begin(), piece.words.end(), Word{0}));
     pieces.push_back(std::move(piece));
   }
 }

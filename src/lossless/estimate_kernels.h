@@ -15,7 +15,7 @@ predict::Taps fit_kernels(const TensorView& tensor, const KernelParameters& para
 /// Sampled kernels with their scales, which do not depend on the effort.
 template <typename Word>
 struct KernelSample {
-  KernelSample(const TensorView& tensor, const Sample& sample, const KernelParameters& parameters,
+  KernelSample(DType dtype, const Sample<Word>& sample, const KernelParameters& parameters,
                const predict::Taps& taps);
 
   struct Piece {

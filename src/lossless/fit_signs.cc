@@ -3,78 +3,88 @@
 // columns' signs; one pass over the tensor then gives every row's.
 
 #include <algorithm>
+#include <utility>
 
-#include "base/float_format.h"
 #include "lossless/survey.h"
-#include "stages/split/words.h"
 
 namespace gradwire::lossless {
 namespace {
 
 constexpr std::size_t kSampleRows = 64;
-constexpr std::size_t kMaxSampled = std::size_t{4} << 20;  ///< signs, for rows are long at times
 constexpr int kRounds = 4;
+constexpr std::size_t kBlock = 8192;  ///< votes of a block fit in 16 bits
 
-using SignMatrix = std::vector<std::int8_t>;  ///< rows x columns of -1, 0 (no vote), 1
-
+/// Words whose sign bits vote; zeros do not.
 template <typename Word>
-void load_signs(const TensorView& tensor, std::uint64_t row, std::size_t columns,
-                std::vector<Word>& buffer, std::int8_t* out) {
-  const unsigned shift = split::sign_shift(float_format(tensor.dtype));
-  const Word* words = load_words(tensor, row * columns, columns, buffer);
-  for (std::size_t j = 0; j < columns; ++j) {
-    const auto sign = static_cast<std::int8_t>(1 - 2 * static_cast<int>(words[j] >> shift));
-    out[j] = words[j] == 0 ? std::int8_t{0} : sign;
-  }
-}
+class SignVotes {
+ public:
+  SignVotes(const TensorView& tensor, std::size_t columns)
+      : tensor_(tensor), columns_(columns), against_(columns), signs_(columns) {}
 
-std::int32_t agreement(const std::int8_t* a, const std::int8_t* b, std::size_t n) noexcept {
-  std::int32_t sum = 0;
-  for (std::size_t j = 0; j < n; ++j) sum += a[j] * b[j];
-  return sum;
-}
-
-std::int8_t majority(std::int32_t votes) noexcept {
-  return votes < 0 ? std::int8_t{-1} : std::int8_t{1};
-}
-
-/// Alternates from a start; `signs` becomes the columns' signs. Returns the agreement reached.
-std::int64_t alternate(const SignMatrix& matrix, std::size_t rows,
-                       std::vector<std::int8_t>& signs) {
-  const std::size_t columns = signs.size();
-  std::vector<std::int32_t> votes(columns);
-  std::int64_t total = 0;
-  for (int round = 0; round < kRounds; ++round) {
-    std::fill(votes.begin(), votes.end(), 0);
-    total = 0;
-    for (std::size_t r = 0; r < rows; ++r) {
-      const std::int8_t* row = matrix.data() + r * columns;
-      const std::int32_t score = agreement(row, signs.data(), columns);
-      const std::int32_t sign = majority(score);
-      total += score < 0 ? -score : score;
-      for (std::size_t j = 0; j < columns; ++j) votes[j] += sign * row[j];
+  /// Alternates from the signs of row `start` on `rows`. Returns the agreement reached.
+  std::int64_t alternate(const std::vector<std::uint64_t>& rows, std::uint64_t start) {
+    const Word* first = load(start, 0, columns_);
+    for (std::size_t j = 0; j < columns_; ++j) signs_[j] = static_cast<Word>(first[j] >> kShift);
+    std::int64_t total = 0;
+    std::int64_t before = -1;
+    for (int round = 0; round < kRounds && total > before; ++round) {
+      std::fill(against_.begin(), against_.end(), Word{0});
+      before = std::exchange(total, 0);
+      for (const std::uint64_t r : rows) {
+        const std::int64_t score = agreement(r);
+        total += score < 0 ? -score : score;
+        vote(r, score < 0 ? Word{1} : Word{0});
+      }
+      const auto half =
+          static_cast<Word>(rows.size());  // two for each vote, one for each abstention
+      for (std::size_t j = 0; j < columns_; ++j) signs_[j] = against_[j] > half ? 1 : 0;
     }
-    std::transform(votes.begin(), votes.end(), signs.begin(), majority);
+    return total;
   }
-  return total;
-}
 
-std::vector<std::int8_t> fit_columns(const SignMatrix& matrix, std::size_t rows,
-                                     std::size_t columns) {
-  std::vector<std::int8_t> best;
-  std::int64_t most = -1;
-  for (const std::size_t start : {std::size_t{0}, rows / 2}) {
-    const std::int8_t* row = matrix.data() + start * columns;
-    std::vector<std::int8_t> signs(row, row + columns);
-    std::replace(signs.begin(), signs.end(), std::int8_t{0}, std::int8_t{1});
-    const std::int64_t total = alternate(matrix, rows, signs);
-    if (total > most) {
-      most = total;
-      best = std::move(signs);
+  /// How many elements of row r have their column's sign, less how many have the other.
+  std::int64_t agreement(std::uint64_t r) {
+    std::int64_t sum = 0;
+    for (std::size_t column = 0; column < columns_; column += kBlock) {
+      const std::size_t n = std::min(columns_ - column, kBlock);
+      const Word* words = load(r, column, n);
+      const Word* signs = signs_.data() + column;
+      Word other = 0;
+      Word live = 0;
+      for (std::size_t j = 0; j < n; ++j) {
+        const auto some = static_cast<Word>(words[j] != 0);
+        const auto differs = static_cast<Word>((words[j] >> kShift) ^ signs[j]);
+        other = static_cast<Word>(other + (differs & some));
+        live = static_cast<Word>(live + some);
+      }
+      sum += static_cast<std::int64_t>(live) - 2 * static_cast<std::int64_t>(other);
+    }
+    return sum;
+  }
+
+  const std::vector<Word>& signs() const noexcept { return signs_; }
+  void set_signs(std::vector<Word> signs) { signs_ = std::move(signs); }
+
+ private:
+  static constexpr unsigned kShift = sizeof(Word) * 8 - 1;
+
+  const Word* load(std::uint64_t row, std::size_t column, std::size_t n) {
+    return load_words(tensor_, row * columns_ + column, n, buffer_);
+  }
+  /// Adds 2 for every sign of row r that, turned by the row's own, is negative, 1 for every zero.
+  void vote(std::uint64_t r, Word row_sign) {
+    const Word* words = load(r, 0, columns_);
+    for (std::size_t j = 0; j < columns_; ++j) {
+      const auto sign = static_cast<Word>((words[j] >> kShift) ^ row_sign);
+      const Word votes = words[j] == 0 ? Word{1} : static_cast<Word>(sign + sign);
+      against_[j] = static_cast<Word>(against_[j] + votes);
     }
   }
-  return best;
-}
+
+  const TensorView& tensor_;
+  std::size_t columns_;
+  std::vector<Word> against_, signs_, buffer_;
+};
 
 }  // namespace
 
@@ -82,23 +92,16 @@ template <typename Word>
 void fit_signs(const TensorView& tensor, std::uint64_t columns_wide, predict::Grid& grid) {
   const auto columns = static_cast<std::size_t>(columns_wide);
   const std::size_t rows = tensor.data.size() / sizeof(Word) / columns;
-  const std::size_t most = std::clamp<std::size_t>(kMaxSampled / columns, 2, kSampleRows);
-  const std::size_t sampled = std::min(rows, most);
-  std::vector<Word> buffer;
-  SignMatrix matrix(sampled * columns);
-  for (std::size_t k = 0; k < sampled; ++k) {
-    load_signs(tensor, k * rows / sampled, columns, buffer, matrix.data() + k * columns);
-  }
-  const std::vector<std::int8_t> signs = fit_columns(matrix, sampled, columns);
-  grid.column_signs.resize(columns);
-  std::transform(signs.begin(), signs.end(), grid.column_signs.begin(),
-                 [](std::int8_t s) { return s < 0 ? 1 : 0; });
+  const std::size_t sampled = std::min(rows, kSampleRows);
+  std::vector<std::uint64_t> sample(sampled);
+  for (std::size_t k = 0; k < sampled; ++k) sample[k] = k * rows / sampled;
+  SignVotes<Word> votes(tensor, columns);
+  const std::int64_t total = votes.alternate(sample, sample[0]);
+  std::vector<Word> signs = votes.signs();
+  if (votes.alternate(sample, sample[sampled / 2]) <= total) votes.set_signs(std::move(signs));
+  grid.column_signs.assign(votes.signs().begin(), votes.signs().end());
   grid.row_signs.resize(rows);
-  std::vector<std::int8_t> row(columns);
-  for (std::size_t r = 0; r < rows; ++r) {
-    load_signs(tensor, r, columns, buffer, row.data());
-    grid.row_signs[r] = agreement(row.data(), signs.data(), columns) < 0;
-  }
+  for (std::size_t r = 0; r < rows; ++r) grid.row_signs[r] = votes.agreement(r) < 0;
 }
 
 template void fit_signs<std::uint16_t>(const TensorView&, std::uint64_t, predict::Grid&);

@@ -23,12 +23,15 @@ struct Plan {
   std::uint8_t primary = 0, second = 0;  ///< table indices of every chunk
 };
 
-/// The tensor's words for a run of elements, copied to aligned memory.
+/// The tensor's words for a run of elements: where they lie, or copied to aligned memory.
 template <typename Word>
 const Word* load_words(const TensorView& tensor, std::uint64_t first, std::size_t n,
                        std::vector<Word>& buffer) {
+  const std::uint8_t* const at = tensor.data.data() + first * sizeof(Word);
+  if (reinterpret_cast<std::uintptr_t>(at) % alignof(Word) == 0)
+    return reinterpret_cast<const Word*>(at);
   if (buffer.size() < n) buffer.resize(n);
-  std::memcpy(buffer.data(), tensor.data.data() + first * sizeof(Word), n * sizeof(Word));
+  std::memcpy(buffer.data(), at, n * sizeof(Word));
   return buffer.data();
 }
 

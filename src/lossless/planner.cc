@@ -17,6 +17,7 @@ namespace {
 constexpr std::uint64_t kMinScaledElements = 64;
 constexpr unsigned kHalfOctave = 3;  ///< in sixteenths, as a power of two
 constexpr unsigned kQuarterOctave = 2;
+constexpr std::uint64_t kSureShare = 16;  ///< kernels that seem to save less are tried against it
 
 /// Tries candidate plans against each other and keeps the cheapest.
 template <typename Word>
@@ -26,10 +27,12 @@ class Planner {
       : tensor_(tensor),
         options_(options),
         taps_(kernel_taps(tensor.shape)),
-        sample_(take_sample(tensor.data.size() / sizeof(Word), taps_ > 1 ? taps_ : 1)),
-        survey_(survey_tensor<Word>(tensor, sample_)) {}
+        survey_(survey_tensor<Word>(tensor)),
+        sample_(tensor, survey_.zeros, taps_),
+        significant_(count_significant(sample_, tensor.dtype)),
+        estimate_(tensor.dtype, sample_, options) {}
 
-  Plan choose() {
+  Plans choose() {
     best_ = base_plan();
     choose_zeros();
     choose_fractions();
@@ -47,7 +50,7 @@ class Planner {
     if constexpr (sizeof(Word) < 8) {
       if (options_.level >= 3 && taps_ > 1) try_kernels(plain);
     }
-    return std::move(best_);
+    return {std::move(best_), std::move(rival_)};
   }
 
  private:
@@ -72,15 +75,12 @@ class Planner {
     return plan;
   }
 
-  std::uint64_t estimate(Plan& plan, std::size_t side) {
-    return estimate_scaled<Word>(tensor_, sample_, side, options_, plan);
-  }
-
   /// Keeps the plan if it is the cheapest so far.
   void consider(Plan plan, std::size_t side) {
-    const std::uint64_t bits = estimate(plan, side);
+    const std::uint64_t bits = estimate_(plan, side);
     if (bits >= best_bits_) return;
     best_bits_ = bits;
+    best_side_ = side;
     best_ = std::move(plan);
   }
 
@@ -111,12 +111,8 @@ class Planner {
     if (survey_.zeros == 0 || options_.zeros != Zeros::automatic) return;
     Plan plan = best_;
     plan.map_zeros = !plan.map_zeros;
-    ScaledParameters& p = plan.header.scaled;
-    p.has_zero = !plan.map_zeros;
-    const std::size_t side =
-        write_dead(plan.grid).size() + (p.has_scales ? write_scales(plan.grid).size() : 0) +
-        (p.sign_mode == SignMode::rank_one ? write_signs(plan.grid).size() : 0);
-    consider(std::move(plan), side);
+    plan.header.scaled.has_zero = !plan.map_zeros;
+    consider(std::move(plan), best_side_);
   }
 
   /// Fraction bits kept (what lies below becomes escapes), and records by count of significant
@@ -127,7 +123,7 @@ class Planner {
     const unsigned kept = cheapest_kept(base);
     if (kept < base.header.scaled.kept) {
       best_.header.scaled.kept = kept;
-      best_bits_ = estimate(best_, side);
+      best_bits_ = estimate_(best_, side);
     }
     if (tensor_.dtype != DType::f32 && tensor_.dtype != DType::f16) return;
     if (base.header.scaled.kept == 0) return;
@@ -149,7 +145,7 @@ class Planner {
       std::uint64_t bits = 0;
       for (unsigned u = 0; u <= rest; ++u) {
         const unsigned v = u <= lo ? 0 : u < lo + 15 ? u - lo : 15;
-        bits += survey_.significant[u] * open_bits(v, {rest, lo});
+        bits += significant_[u] * open_bits(v, {rest, lo});
       }
       if (bits < least) {
         least = bits;
@@ -165,7 +161,7 @@ class Planner {
     std::uint64_t least = UINT64_MAX;
     unsigned best = base.header.scaled.kept;
     const std::uint64_t count =
-        std::accumulate(survey_.significant.begin(), survey_.significant.end(), std::uint64_t{0});
+        std::accumulate(significant_.begin(), significant_.end(), std::uint64_t{0});
     for (unsigned kept = base.header.scaled.kept;; --kept) {
       ScaledParameters p = base.header.scaled;
       p.kept = kept;
@@ -176,7 +172,7 @@ class Planner {
         best = kept;
       }
       if (kept == 0) break;
-      beyond += survey_.significant[kept];
+      beyond += significant_[kept];
       if (beyond * 64 > count) break;  // escapes are for exceptions; a chunk holds 65535 at most
     }
     return std::min(best, fraction);
@@ -197,7 +193,7 @@ class Planner {
       plan.header.scaled.low_count =
           std::min(plan.header.scaled.low_count, plan.header.scaled.rest_bits());
     }
-    if (means_.rows.empty()) means_ = fit_scales<Word>(tensor_, plain.columns, survey_.zeros > 0);
+    if (means_.rows.empty()) means_ = fit_scales<Word>(tensor_, plain.columns, survey_.zeros);
     quantise_scales(means_, units, plan.grid);
     const std::size_t side = write_dead(dead).size() + write_scales(plan.grid).size();
     if (step_log2 == 0) scaled_ = plan;
@@ -254,26 +250,33 @@ class Planner {
     const unsigned taken = predict::kernel_fraction(tensor_.dtype);
     p.low_count = p.counted && plain.low_count > taken ? std::min(plain.low_count - taken, low) : 0;
     const predict::Taps taps = fit_kernels<Word>(tensor_, p);
-    const KernelSample<Word> kernels(tensor_, sample_, p, taps);
+    const KernelSample<Word> kernels(tensor_.dtype, sample_, p, taps);
+    const std::uint64_t scaled_bits = best_bits_;
     for (unsigned effort = 0; effort <= 3; ++effort) {
       plan.taps = predict::with_effort(taps, effort);
       const std::uint64_t bits = estimate_kernels<Word>(kernels, plan);
       if (bits >= best_bits_) continue;
       best_bits_ = bits;
+      if (best_.header.pipeline == frame::Pipeline::scaled) rival_ = std::move(best_);
       best_ = plan;
     }
+    if (best_bits_ <= scaled_bits - scaled_bits / kSureShare) rival_.reset();
   }
 
   const TensorView& tensor_;
   const CompressOptions& options_;
   std::uint64_t taps_;
-  Sample sample_;
   Survey survey_;
+  Sample<Word> sample_;
+  std::array<std::uint64_t, 65> significant_;
+  Estimator<Word> estimate_;
   ScaleMeans means_;
   predict::Grid signs_;
   Plan best_;
-  Plan scaled_;  ///< with scales and raw signs, once they have been tried
+  Plan scaled_;                ///< with scales and raw signs, once they have been tried
+  std::optional<Plan> rival_;  ///< so near to the best that only encoding tells
   std::uint64_t best_bits_ = UINT64_MAX;
+  std::size_t best_side_ = 0;  ///< bytes of its side information
 };
 
 }  // namespace
@@ -294,12 +297,12 @@ Plan stored_plan(const TensorView& tensor) {
   return plan;
 }
 
-Plan make_plan(const TensorView& tensor, const CompressOptions& options) {
-  if (options.coder == Coder::stored) return stored_plan(tensor);
+Plans make_plans(const TensorView& tensor, const CompressOptions& options) {
+  if (options.coder == Coder::stored) return {stored_plan(tensor), {}};
   if (!is_float(tensor.dtype)) {
     Plan plan;
     plan.header = plain_header(tensor);
-    return plan;
+    return {std::move(plan), {}};
   }
   return split::with_word(
       tensor.dtype, [&](auto word) { return Planner<decltype(word)>(tensor, options).choose(); });

@@ -1,8 +1,10 @@
 // The choice of a plan: which pipeline, prediction, zero mode and fraction mode a tensor gets.
 // In: a tensor and options.
-// Out: a plan without tables.
+// Out: plans without tables.
 // Assumes: data and shape agree, n > 0.
 #pragma once
+
+#include <optional>
 
 #include "lossless/plan.h"
 
@@ -11,7 +13,13 @@ namespace gradwire::lossless {
 /// The header that all plans of a tensor share: dtype, dims, chunk size, streams.
 frame::TensorHeader plain_header(const TensorView& tensor);
 
-Plan make_plan(const TensorView& tensor, const CompressOptions& options);
+/// The plan that seems best, and a second one where only encoding both tells.
+struct Plans {
+  Plan best;
+  std::optional<Plan> rival;
+};
+
+Plans make_plans(const TensorView& tensor, const CompressOptions& options);
 
 /// Everything stored: the plan of last resort.
 Plan stored_plan(const TensorView& tensor);

@@ -13,7 +13,11 @@ namespace {
 
 constexpr std::size_t kBlock = 8192;
 constexpr std::uint64_t kSampleRuns = 8;
-constexpr std::uint64_t kRunElements = 1024;
+constexpr std::uint64_t kLeastSample = 2048;  ///< elements that are not zero
+constexpr std::uint64_t kMostSample = 8192;
+constexpr std::uint64_t kSampleShare =
+    8;  ///< a sample is a tensor's eighth where that lies between
+constexpr std::uint64_t kMostSampledElements = 65536;
 
 std::uint64_t row_count(const TensorView& tensor, std::uint64_t columns) {
   return tensor.data.size() / element_size(tensor.dtype) / columns;
@@ -43,21 +47,6 @@ class RowReader {
   std::vector<Word> buffer_;
 };
 
-template <typename Word>
-void count_significant(const TensorView& tensor, const Sample& sample, unsigned fraction,
-                       Survey& survey) {
-  std::vector<Word> buffer;
-  const Word mask = split::low_mask<Word>(fraction);
-  for (const Sample::Run& run : sample.runs) {
-    const Word* words = load_words(tensor, run.first, run.n, buffer);
-    for (std::size_t i = 0; i < run.n; ++i) {
-      if (words[i] == 0) continue;
-      const Word f = words[i] & mask;
-      ++survey.significant[f == 0 ? 0 : fraction - static_cast<unsigned>(std::countr_zero(f))];
-    }
-  }
-}
-
 /// Dead flags cost about two bytes a run of lines; a few dead elements are cheaper as zeros.
 void keep_if_worth(std::vector<std::uint8_t>& dead, std::uint64_t line) {
   std::uint64_t count = 0;
@@ -78,65 +67,117 @@ std::int64_t mean(std::int64_t sum, std::int64_t count) noexcept {
   return sum >= 0 ? (sum + count / 2) / count : -((-sum + count / 2) / count);
 }
 
-/// Alternating means of log2 |x| over rows and columns.
-template <typename Word>
-class ScaleFit {
- public:
-  ScaleFit(const TensorView& tensor, std::uint64_t columns)
-      : shift_(float_format(tensor.dtype).fraction_bits -
-               4),  // exponent and four fraction bits: sixteenths of an octave
-        mask_(split::low_mask<Word>(split::sign_shift(float_format(tensor.dtype)))),
-        rows_(static_cast<std::size_t>(row_count(tensor, columns))),
-        read_(tensor, columns),
-        row_means(rows_, 0),
-        column_means(static_cast<std::size_t>(columns), 0),
-        sums_(column_means.size(), 0),
-        counts_(column_means.size(), 0) {}
+/// Exponent and four fraction bits: log2 |x| in sixteenths of an octave. Calls function(log), which
+/// maps words, with a shift that is constant for 16-bit words: loops then stay in 16 bits.
+template <typename Word, typename Function>
+void with_log(FloatFormat format, const Function& function) {
+  const auto with_shift = [&](auto shift) {
+    function([shift](Word word) {
+      constexpr Word kMagnitude = split::low_mask<Word>(sizeof(Word) * 8 - 1);
+      return static_cast<Word>(static_cast<Word>(word & kMagnitude) >> shift);
+    });
+  };
+  if (format.fraction_bits == 7) return with_shift(std::integral_constant<unsigned, 3>());
+  if (format.fraction_bits == 10) return with_shift(std::integral_constant<unsigned, 6>());
+  with_shift(format.fraction_bits - 4);
+}
 
-  /// Rows given the columns, then columns given the rows. Without zeros one sweep is exact.
-  template <bool kZeros>
-  void sweep() {
-    std::vector<std::int64_t> totals(column_means.size(), 0);
-    std::fill(counts_.begin(), counts_.end(), kZeros ? 0u : static_cast<std::uint32_t>(rows_));
-    for (std::size_t r = 0; r < rows_; ++r) {
-      fit_row<kZeros>(r);
-      if (r % kFlushRows == kFlushRows - 1) flush(totals);
+/// Means of a tensor without zeros: one sweep over rows and columns is exact.
+template <typename Word>
+ScaleMeans fit_dense(const TensorView& tensor, std::uint64_t columns) {
+  constexpr std::size_t kFlushRows = 8;  // logarithms have 13 bits in 16-bit formats, 15 in f64
+  const auto rows = static_cast<std::size_t>(row_count(tensor, columns));
+  const auto width = static_cast<std::size_t>(columns);
+  RowReader<Word> read(tensor, columns);
+  std::vector<std::int64_t> totals(width, 0);
+  std::vector<Word> sums(width, 0);
+  ScaleMeans means;
+  means.rows.reserve(rows);
+  std::int64_t all_rows = 0;
+  with_log<Word>(float_format(tensor.dtype), [&](auto log) {
+    for (std::size_t r = 0; r < rows; ++r) {
+      std::int64_t sum = 0;
+      read(r, [&](const Word* words, std::size_t column, std::size_t n) {
+        Word* const out = sums.data() + column;
+        std::uint32_t part = 0;
+        for (std::size_t j = 0; j < n; ++j) {
+          const Word value = log(words[j]);
+          out[j] = static_cast<Word>(out[j] + value);
+          part += static_cast<std::uint32_t>(value);
+        }
+        sum += part;
+      });
+      means.rows.push_back(static_cast<std::int32_t>(mean(sum, static_cast<std::int64_t>(width))));
+      all_rows += means.rows.back();
+      if (r % kFlushRows != kFlushRows - 1 && r + 1 != rows) continue;
+      for (std::size_t j = 0; j < width; ++j) totals[j] += static_cast<std::int64_t>(sums[j]);
+      std::fill(sums.begin(), sums.end(), Word{0});
     }
-    flush(totals);
-    for (std::size_t j = 0; j < column_means.size(); ++j) {
-      column_means[j] = static_cast<std::int32_t>(mean(totals[j], counts_[j]));
-    }
+  });
+  means.columns.resize(width);
+  for (std::size_t j = 0; j < width; ++j)
+    means.columns[j] =
+        static_cast<std::int32_t>(mean(totals[j] - all_rows, static_cast<std::int64_t>(rows)));
+  return means;
+}
+
+/// Means of the elements that are not zero, of rows given the columns and the other way round.
+template <typename Word>
+class SparseFit {
+ public:
+  SparseFit(const TensorView& tensor, std::uint64_t columns)
+      : tensor_(tensor),
+        read_(tensor, columns),
+        sums_(static_cast<std::size_t>(columns), 0),
+        counts_(sums_.size(), 0) {
+    means.rows.assign(static_cast<std::size_t>(row_count(tensor, columns)), 0);
+    means.columns.assign(sums_.size(), 0);
   }
 
- private:
-  static constexpr std::size_t kFlushRows =
-      16384;  ///< a logarithm is below 2^15, so 32 bits hold this many
+  void sweep() {
+    std::vector<std::int64_t> totals(sums_.size(), 0);
+    std::fill(counts_.begin(), counts_.end(), 0);
+    with_log<Word>(float_format(tensor_.dtype), [&](auto log) {
+      for (std::size_t r = 0; r < means.rows.size(); ++r) {
+        fit_row(r, log);
+        if (r % kFlushRows == kFlushRows - 1) flush(totals);
+      }
+    });
+    flush(totals);
+    for (std::size_t j = 0; j < totals.size(); ++j)
+      means.columns[j] = static_cast<std::int32_t>(mean(totals[j], counts_[j]));
+  }
 
-  template <bool kZeros>
-  void fit_row(std::size_t r) {
+  ScaleMeans means;
+
+ private:
+  static constexpr std::size_t kFlushRows = 16384;  ///< as many fit in 32 bits
+
+  template <typename Log>
+  void fit_row(std::size_t r, const Log& log) {
     std::int64_t sum = 0;
-    std::int64_t count = kZeros ? 0 : static_cast<std::int64_t>(column_means.size());
+    std::int64_t count = 0;
     read_(r, [&](const Word* words, std::size_t column, std::size_t n) {
-      const std::int32_t* means = column_means.data() + column;
+      const std::int32_t* column_means = means.columns.data() + column;
       std::int32_t part = 0;
       std::int32_t live = 0;
       for (std::size_t j = 0; j < n; ++j) {
-        const std::int32_t log = static_cast<std::int32_t>((words[j] & mask_) >> shift_) - means[j];
-        part += kZeros && words[j] == 0 ? 0 : log;
-        if constexpr (kZeros) live += words[j] != 0;
+        const std::int32_t coded = words[j] != 0 ? -1 : 0;
+        part += (static_cast<std::int32_t>(log(words[j])) - column_means[j]) & coded;
+        live -= coded;
       }
       sum += part;
       count += live;
     });
     const auto row = static_cast<std::int32_t>(mean(sum, count));
-    row_means[r] = row;
+    means.rows[r] = row;
     read_(r, [&](const Word* words, std::size_t column, std::size_t n) {
       std::int32_t* sums = sums_.data() + column;
-      std::uint32_t* counts = counts_.data() + column;
+      std::int32_t* counts = counts_.data() + column;
       for (std::size_t j = 0; j < n; ++j) {
-        const std::int32_t log = static_cast<std::int32_t>((words[j] & mask_) >> shift_) - row;
-        sums[j] += kZeros && words[j] == 0 ? 0 : log;
-        if constexpr (kZeros) counts[j] += words[j] != 0;
+        const std::int32_t coded = words[j] != 0 ? -1 : 0;
+        sums[j] += (static_cast<std::int32_t>(log(words[j])) - row) & coded;
+        counts[j] -= coded;
       }
     });
   }
@@ -148,39 +189,40 @@ class ScaleFit {
     }
   }
 
-  unsigned shift_;
-  Word mask_;
-  std::size_t rows_;
+  const TensorView& tensor_;
   RowReader<Word> read_;
-
- public:
-  std::vector<std::int32_t> row_means, column_means;
-
- private:
-  std::vector<std::int32_t> sums_;
-  std::vector<std::uint32_t> counts_;
+  std::vector<std::int32_t> sums_, counts_;
 };
 
 }  // namespace
 
-Sample take_sample(std::uint64_t elements, std::uint64_t group) {
-  Sample sample;
-  if (elements <= kSampleRuns * kRunElements || group > kRunElements) {
-    const std::uint64_t n = std::min<std::uint64_t>(elements, 65536);
-    sample.runs.push_back({0, static_cast<std::size_t>(n)});
+template <typename Word>
+Sample<Word>::Sample(const TensorView& tensor, std::uint64_t zeros, std::uint64_t group) {
+  const std::uint64_t elements = tensor.data.size() / sizeof(Word);
+  const std::uint64_t live = std::max<std::uint64_t>(elements - zeros, 1);
+  const std::uint64_t wanted =
+      std::clamp(elements / kSampleShare, kLeastSample, kMostSample) * (elements / live);
+  const std::uint64_t least =
+      (std::min(wanted, kMostSampledElements) + kSampleRuns - 1) / kSampleRuns;
+  const std::uint64_t n = (least + group - 1) / group * group;
+  if (elements <= kSampleRuns * n) {
+    runs.push_back({0, static_cast<std::size_t>(elements)});
   } else {
-    const std::uint64_t n = (kRunElements + group - 1) / group * group;
     for (std::uint64_t k = 0; k < kSampleRuns; ++k) {
       const std::uint64_t first = (elements - n) / group * k / (kSampleRuns - 1) * group;
-      sample.runs.push_back({first, static_cast<std::size_t>(n)});
+      runs.push_back({first, static_cast<std::size_t>(n)});
     }
   }
-  for (const Sample::Run& run : sample.runs) sample.elements += run.n;
-  return sample;
+  for (const Run& run : runs) {
+    const std::size_t at = words.size();
+    words.resize(at + run.n);
+    std::memcpy(words.data() + at, tensor.data.data() + run.first * sizeof(Word),
+                run.n * sizeof(Word));
+  }
 }
 
 template <typename Word>
-Survey survey_tensor(const TensorView& tensor, const Sample& sample) {
+Survey survey_tensor(const TensorView& tensor) {
   Survey survey;
   const unsigned fraction = float_format(tensor.dtype).fraction_bits;
   Word used = 0;
@@ -189,17 +231,29 @@ Survey survey_tensor(const TensorView& tensor, const Sample& sample) {
   for (std::uint64_t first = 0; first < n; first += kBlock) {
     const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(n - first, kBlock));
     const Word* words = load_words(tensor, first, count, buffer);
-    std::uint32_t zeros = 0;
+    Word zeros = 0;  // a block has too few elements to fill it
     for (std::size_t i = 0; i < count; ++i) {
       used |= words[i];
-      zeros += words[i] == 0;
+      zeros = static_cast<Word>(zeros + (words[i] == 0));
     }
     survey.zeros += zeros;
   }
   used &= split::low_mask<Word>(fraction);
   survey.fraction_bits = used == 0 ? 0 : fraction - static_cast<unsigned>(std::countr_zero(used));
-  count_significant<Word>(tensor, sample, fraction, survey);
   return survey;
+}
+
+template <typename Word>
+std::array<std::uint64_t, 65> count_significant(const Sample<Word>& sample, DType dtype) {
+  std::array<std::uint64_t, 65> significant{};
+  const unsigned fraction = float_format(dtype).fraction_bits;
+  const Word mask = split::low_mask<Word>(fraction);
+  for (const Word word : sample.words) {
+    if (word == 0) continue;
+    const Word f = word & mask;
+    ++significant[f == 0 ? 0 : fraction - static_cast<unsigned>(std::countr_zero(f))];
+  }
+  return significant;
 }
 
 template <typename Word>
@@ -228,11 +282,13 @@ void find_dead_lines(const TensorView& tensor, std::uint64_t columns, predict::G
 }
 
 template <typename Word>
-ScaleMeans fit_scales(const TensorView& tensor, std::uint64_t columns, bool has_zeros) {
-  ScaleFit<Word> fit(tensor, columns);
-  for (int k = 0; k < (has_zeros ? 3 : 1); ++k)
-    has_zeros ? fit.template sweep<true>() : fit.template sweep<false>();
-  return {std::move(fit.row_means), std::move(fit.column_means)};
+ScaleMeans fit_scales(const TensorView& tensor, std::uint64_t columns, std::uint64_t zeros) {
+  if (zeros == 0) return fit_dense<Word>(tensor, columns);
+  constexpr std::uint64_t kFew = 16;  // a tensor with fewer is all but balanced after one sweep
+  const bool few = zeros <= tensor.data.size() / sizeof(Word) / kFew;
+  SparseFit<Word> fit(tensor, columns);
+  for (int k = 0; k < (few ? 1 : 3); ++k) fit.sweep();
+  return std::move(fit.means);
 }
 
 void quantise_scales(const ScaleMeans& means, unsigned units_log2, predict::Grid& grid) {
@@ -248,9 +304,11 @@ void quantise_scales(const ScaleMeans& means, unsigned units_log2, predict::Grid
 }
 
 #define GRADWIRE_SURVEY(Word)                                                            \
-  template Survey survey_tensor<Word>(const TensorView&, const Sample&);                 \
+  template struct Sample<Word>;                                                          \
+  template Survey survey_tensor<Word>(const TensorView&);                                \
+  template std::array<std::uint64_t, 65> count_significant(const Sample<Word>&, DType);  \
   template void find_dead_lines<Word>(const TensorView&, std::uint64_t, predict::Grid&); \
-  template ScaleMeans fit_scales<Word>(const TensorView&, std::uint64_t, bool);
+  template ScaleMeans fit_scales<Word>(const TensorView&, std::uint64_t, std::uint64_t);
 
 GRADWIRE_SURVEY(std::uint16_t)
 GRADWIRE_SURVEY(std::uint32_t)

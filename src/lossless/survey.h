@@ -11,28 +11,32 @@
 
 namespace gradwire::lossless {
 
-/// Runs of elements that stand for the tensor; all of it when it is small.
-struct Sample {
-  struct Run {
-    std::uint64_t first;
-    std::size_t n;
-  };
-  std::vector<Run> runs;
-  std::uint64_t elements = 0;
-};
-
-/// At most about 8 Ki elements in 8 runs, each cut at multiples of `group`.
-Sample take_sample(std::uint64_t elements, std::uint64_t group);
-
 struct Survey {
   std::uint64_t zeros = 0;
   unsigned fraction_bits = 0;  ///< that any element uses
-  std::array<std::uint64_t, 65>
-      significant{};  ///< sampled non-zero elements by number of fraction bits used
 };
 
 template <typename Word>
-Survey survey_tensor(const TensorView& tensor, const Sample& sample);
+Survey survey_tensor(const TensorView& tensor);
+
+/// Runs of elements that stand for the tensor; all of it when it is small.
+template <typename Word>
+struct Sample {
+  /// Some 2 to 8 Ki elements that are not zero (an eighth of the tensor), in up to 8 runs cut at
+  /// multiples of `group`.
+  Sample(const TensorView& tensor, std::uint64_t zeros, std::uint64_t group);
+
+  struct Run {
+    std::uint64_t first;  ///< in the tensor
+    std::size_t n;
+  };
+  std::vector<Run> runs;
+  std::vector<Word> words;  ///< of all runs, one after the other
+};
+
+/// Non-zero elements by number of fraction bits used.
+template <typename Word>
+std::array<std::uint64_t, 65> count_significant(const Sample<Word>& sample, DType dtype);
 
 /// Flags rows and columns without a non-zero element, where that pays.
 template <typename Word>
@@ -43,7 +47,7 @@ struct ScaleMeans {
   std::vector<std::int32_t> rows, columns;
 };
 template <typename Word>
-ScaleMeans fit_scales(const TensorView& tensor, std::uint64_t columns, bool has_zeros);
+ScaleMeans fit_scales(const TensorView& tensor, std::uint64_t columns, std::uint64_t zeros);
 /// The means in steps of 2^units_log2 sixteenths.
 void quantise_scales(const ScaleMeans& means, unsigned units_log2, predict::Grid& grid);
 

@@ -42,12 +42,13 @@ void HistogramCollector::add(const TensorView& tensor) {
 }
 
 void HistogramCollector::add_whole(const TensorView& tensor) {
-  Plan plan = make_plan(tensor, options_);
+  Plan plan = make_plans(tensor, options_).best;
   if (plan.all_stored || plan.header.pipeline != frame::Pipeline::scaled) return;
   Histograms counts;
   Scratch scratch;
   const auto encoder = make_chunk_encoder(tensor, plan);
-  for (std::uint64_t c = 0; c < plan.header.chunk_count(); ++c) encoder->count(c, scratch, counts);
+  for (std::uint64_t c = 0; c < plan.header.chunk_count(); ++c)
+    encoder->count(c, plan.header.chunk_size(c), scratch, counts);
   const ScaledParameters& p = plan.header.scaled;
   const unsigned shift = counts.shift();
   const auto single = narrow(counts.single[0], shift);

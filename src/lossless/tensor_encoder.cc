@@ -15,14 +15,8 @@ namespace {
 
 constexpr std::size_t kMaxIndexEntry = 1 + 1 + 3;
 constexpr std::size_t kMaxSectionHead = 1 + 9;
-constexpr std::uint64_t kSampledChunks = 3;  ///< that stand for all where a sample will do
+constexpr std::size_t kCountedPart = 8;  ///< of many chunks an eighth is counted
 constexpr std::size_t kBatchBytes = std::size_t{4} << 20;
-
-void reserve_workers(EncoderMemory& memory, int threads, std::size_t batch) {
-  const auto workers = static_cast<std::size_t>(std::max(threads, 1));
-  if (memory.scratch.size() < workers) memory.scratch.resize(workers);
-  if (memory.pieces.size() < batch) memory.pieces.resize(batch);
-}
 
 std::size_t batch_size(const frame::TensorHeader& header, int threads) {
   if (threads <= 1) return 1;
@@ -30,18 +24,23 @@ std::size_t batch_size(const frame::TensorHeader& header, int threads) {
   return std::clamp<std::size_t>(kBatchBytes / chunk, static_cast<std::size_t>(threads), 64);
 }
 
-void count_and_choose(const CompressOptions& options, std::uint64_t chunks, EncoderMemory& memory,
-                      ChunkEncoder& encoder) {
-  std::vector<Histograms> counts(memory.scratch.size());
-  std::uint64_t step = 1;
-  if (encoder.counts_by_sample() && chunks > 1)
-    step = std::max<std::uint64_t>(2, (chunks + kSampledChunks - 1) / kSampledChunks);
-  parallel_for(static_cast<std::size_t>((chunks + step - 1) / step), options.threads,
-               [&](std::size_t k, std::size_t worker) {
-                 encoder.count(k * step, memory.scratch[worker], counts[worker]);
+/// Tables from all symbols; of a tensor of many chunks from a share of each where that will do.
+void count_and_choose(const CompressOptions& options, const frame::TensorHeader& header,
+                      EncoderMemory& memory, ChunkEncoder& encoder) {
+  const std::uint64_t chunks = header.chunk_count();
+  const bool kept = encoder.kept_chunks() == chunks;
+  const std::size_t part = !kept && encoder.counts_by_sample() ? kCountedPart : 1;
+  std::vector<Histograms> counts(memory.workers);
+  parallel_for(static_cast<std::size_t>(chunks), options.threads,
+               [&](std::size_t c, std::size_t worker) {
+                 const std::size_t n = (header.chunk_size(c) + part - 1) / part;
+                 encoder.count(c, n, memory.scratch[kept ? c : worker], counts[worker]);
                });
   for (std::size_t w = 1; w < counts.size(); ++w) counts[0].add(counts[w]);
-  if (step > 1) encoder.floor_counts(counts[0]);
+  if (part > 1) {
+    counts[0].scale(part);
+    encoder.floor_counts(counts[0]);
+  }
   encoder.choose_tables(counts[0], options);
 }
 
@@ -86,9 +85,10 @@ class BodyWriter {
   void write(Plan plan) {
     const std::uint64_t chunks = plan.header.chunk_count();
     const std::size_t batch = batch_size(plan.header, options_.threads);
-    reserve_workers(memory_, options_.threads, batch);
     const auto encoder = make_chunk_encoder(tensor_, plan);
-    if (!plan.all_stored) count_and_choose(options_, chunks, memory_, *encoder);
+    kept_ = !plan.all_stored && encoder->kept_chunks() == chunks;
+    memory_.reserve(options_.threads, batch, kept_ ? chunks : 0);
+    if (!plan.all_stored) count_and_choose(options_, plan.header, memory_, *encoder);
     const Bytes head = write_head(plan);
     // The index stands before the chunks but is known after them: leave room, then close the gap.
     const std::size_t gap = frame::kMaxPrelude + head.size() + 2 * kMaxSectionHead +
@@ -125,12 +125,21 @@ class BodyWriter {
   void encode_chunks(const ChunkEncoder& encoder, std::uint64_t chunks, std::size_t batch) {
     index_.clear();
     side_.clear();
+    if (batch == 1) {
+      for (std::uint64_t c = 0; c < chunks; ++c) {
+        const EncodedChunk coded = encoder.encode(c, memory_.scratch[kept_ ? c : 0], out_);
+        index_.push_back(coded.entry);
+        side_.push_back(coded.side_bytes);
+      }
+      return;
+    }
     std::vector<EncodedChunk> coded(batch);
     for (std::uint64_t first = 0; first < chunks; first += batch) {
       const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(batch, chunks - first));
       parallel_for(n, options_.threads, [&](std::size_t k, std::size_t worker) {
         memory_.pieces[k].clear();
-        coded[k] = encoder.encode(first + k, memory_.scratch[worker], memory_.pieces[k]);
+        coded[k] = encoder.encode(first + k, memory_.scratch[kept_ ? first + k : worker],
+                                  memory_.pieces[k]);
       });
       for (std::size_t k = 0; k < n; ++k) {
         index_.push_back(coded[k].entry);
@@ -190,11 +199,19 @@ class BodyWriter {
   EncoderMemory& memory_;
   Bytes& out_;
   std::size_t start_;
+  bool kept_ = false;  ///< chunks stay in their scratch between counting and encoding
   std::vector<frame::ChunkEntry> index_;
   std::vector<std::size_t> side_;
 };
 
 }  // namespace
+
+void EncoderMemory::reserve(int threads, std::size_t batch, std::uint64_t kept_chunks) {
+  workers = static_cast<std::size_t>(std::max(threads, 1));
+  const std::size_t wanted = std::max(workers, static_cast<std::size_t>(kept_chunks));
+  if (scratch.size() < wanted) scratch.resize(wanted);
+  if (pieces.size() < batch) pieces.resize(batch);
+}
 
 void encode_tensor(const TensorView& tensor, const CompressOptions& options, bool in_archive,
                    EncoderMemory& memory, Bytes& out) {
@@ -203,18 +220,23 @@ void encode_tensor(const TensorView& tensor, const CompressOptions& options, boo
     BodyWriter(tensor, options, in_archive, memory, out).write_empty(plain_header(tensor));
     return;
   }
-  BodyWriter(tensor, options, in_archive, memory, out).write(make_plan(tensor, options));
-  if (out.size() - start < tensor.data.size() || options.coder == Coder::stored) return;
-  // Side information may have cost more than it saved: the shorter of this and the stored form
-  // stays.
-  const std::size_t end = out.size();
-  BodyWriter(tensor, options, in_archive, memory, out).write(stored_plan(tensor));
-  if (out.size() - end < end - start) {
-    out.erase(out.begin() + static_cast<std::ptrdiff_t>(start),
-              out.begin() + static_cast<std::ptrdiff_t>(end));
-  } else {
-    out.resize(end);
-  }
+  Plans plans = make_plans(tensor, options);
+  BodyWriter(tensor, options, in_archive, memory, out).write(std::move(plans.best));
+  // Two bodies stand behind each other for a moment; the shorter one stays.
+  const auto contest = [&](Plan plan) {
+    const std::size_t end = out.size();
+    BodyWriter(tensor, options, in_archive, memory, out).write(std::move(plan));
+    if (out.size() - end < end - start) {
+      out.erase(out.begin() + static_cast<std::ptrdiff_t>(start),
+                out.begin() + static_cast<std::ptrdiff_t>(end));
+    } else {
+      out.resize(end);
+    }
+  };
+  if (plans.rival) contest(std::move(*plans.rival));
+  // Side information may have cost more than it saved.
+  if (out.size() - start >= tensor.data.size() && options.coder != Coder::stored)
+    contest(stored_plan(tensor));
 }
 
 std::size_t encoded_bound(DType dtype, std::uint64_t n) noexcept {

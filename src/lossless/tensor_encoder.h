@@ -10,10 +10,13 @@
 
 namespace gradwire::lossless {
 
-/// Working memory of an encoder: one scratch a thread and the pieces of a batch of chunks.
+/// Working memory of an encoder.
 struct EncoderMemory {
-  std::vector<Scratch> scratch;
-  std::vector<Bytes> pieces;
+  std::size_t workers = 1;
+  std::vector<Scratch> scratch;  ///< one a thread, or one a chunk that is kept
+  std::vector<Bytes> pieces;     ///< of a batch of chunks
+
+  void reserve(int threads, std::size_t batch, std::uint64_t kept_chunks);
 };
 
 /// Appends a whole frame, or with in_archive a body without prelude.

@@ -24,10 +24,11 @@ TEST(Residuals, AreWhatTheSymbolsSayWithoutTheirWindow) {
     const Grid grid = setting.draw_grid(p, words.size());
     const std::int32_t base = sign_mode == SignMode::tap ? 50 : 100;
     const ScaledRun run{float_format(DType::f32), &p, &grid, base, 0, words.size()};
-    std::vector<std::int32_t> residuals(words.size());
+    std::vector<std::uint32_t> places(words.size());
     ScaledRun whole = run;
     whole.base = 0;
-    collect_residuals(whole, words.data(), residuals.data());
+    collect_residuals(whole, words.data(), places.data());
+    const auto half = static_cast<std::uint32_t>(residual_half(run.format, p));
     std::vector<std::uint8_t> symbols(words.size());
     std::vector<std::uint32_t> records(words.size());
     Bytes escapes;
@@ -35,11 +36,11 @@ TEST(Residuals, AreWhatTheSymbolsSayWithoutTheirWindow) {
     for (std::size_t i = 0; i < words.size(); ++i) {
       if (symbols[i] == p.escape_symbol()) continue;
       if (words[i] == 0) {
-        EXPECT_EQ(residuals[i], kNoResidual);
+        EXPECT_EQ(places[i], 4 * half);
       } else if (sign_mode == SignMode::raw) {
-        EXPECT_EQ(residuals[i], 2 * (symbols[i] + base));
+        EXPECT_EQ(places[i], 2 * (symbols[i] + static_cast<unsigned>(base) + half));
       } else if (escapes.empty()) {
-        EXPECT_EQ(residuals[i], symbols[i] + 2 * base);
+        EXPECT_EQ(places[i], symbols[i] + 2 * (static_cast<unsigned>(base) + half));
       }
     }
   }

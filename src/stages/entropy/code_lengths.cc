@@ -57,6 +57,35 @@ void merge_level(const SortedItems& items, const MergedList& below, MergedList& 
   merged.size = size;
 }
 
+/// Huffman's tree over items in ascending order, in place (Moffat and Katajainen, In-place
+/// calculation of minimum-redundancy codes, 1995): weights become depths, descending.
+void weights_to_depths(std::uint64_t* a, std::size_t n) {
+  std::size_t leaf = 0;
+  std::size_t root = 0;
+  const auto take = [&](std::size_t next) {
+    const bool inner = leaf >= n || (root < next && a[root] < a[leaf]);
+    if (!inner) return a[leaf++];
+    const std::uint64_t weight = a[root];
+    a[root++] = next;  // an inner node that has been joined holds its parent
+    return weight;
+  };
+  for (std::size_t next = 0; next < n - 1; ++next) {
+    const std::uint64_t first = take(next);
+    a[next] = first + take(next);
+  }
+  a[n - 2] = 0;
+  for (std::size_t next = n - 2; next-- > 0;) a[next] = a[a[next]] + 1;
+  std::size_t open = 1;  // nodes of a depth that are not yet known to be inner
+  std::uint64_t depth = 0;
+  std::size_t inner = n - 1;
+  for (std::size_t at = n; open > 0; ++depth) {
+    std::size_t used = 0;
+    for (; inner > 0 && a[inner - 1] == depth; --inner) ++used;
+    for (; open > used; --open) a[--at] = depth;
+    open = 2 * used;
+  }
+}
+
 /// A code of one symbol is made complete by a partner that is never used.
 Values lone_symbol(std::size_t symbol) {
   Values lengths{};
@@ -93,6 +122,20 @@ Values code_lengths(std::span<const std::uint64_t> weights, unsigned limit) {
     for (std::size_t i = 0; i < chosen_items; ++i) ++lengths[items.symbol(i)];
     chosen = 2 * (chosen - chosen_items);
   }
+  return lengths;
+}
+
+Values quick_code_lengths(std::span<const std::uint64_t> weights, unsigned limit) {
+  assert(weights.size() <= kMaxSymbols && limit <= kMaxCodeLength);
+  const SortedItems items(weights);
+  if (items.count < 2) return code_lengths(weights, limit);
+  std::array<std::uint64_t, kMaxSymbols> depths;
+  for (std::size_t i = 0; i < items.count; ++i) depths[i] = items.weight(i);
+  weights_to_depths(depths.data(), items.count);
+  if (depths[0] > limit) return code_lengths(weights, limit);
+  Values lengths{};
+  for (std::size_t i = 0; i < items.count; ++i)
+    lengths[items.symbol(i)] = static_cast<std::uint16_t>(depths[i]);
   return lengths;
 }
 

@@ -19,6 +19,9 @@ using Values = std::array<std::uint16_t, kMaxSymbols>;
 
 /// Lengths of an optimal code of at most `limit` bits (package-merge, Larmore & Hirschberg 1990).
 Values code_lengths(std::span<const std::uint64_t> weights, unsigned limit = kMaxCodeLength);
+/// As short in total and quicker, for codes whose lengths are written: of equal weights others may
+/// get the shorter code than the format says for codes that are derived.
+Values quick_code_lengths(std::span<const std::uint64_t> weights, unsigned limit = kMaxCodeLength);
 
 /// Frequencies that sum to 4096; every weight above 0 gets at least 1.
 Values normalised_frequencies(std::span<const std::uint64_t> weights);

@@ -52,7 +52,7 @@ void write_code(const Values& lengths, ByteWriter& out) {
 void write_stream(std::span<const std::uint8_t> symbols, ByteWriter& out) {
   Histogram histogram{};
   for (const std::uint8_t s : symbols) ++histogram[s];
-  const Values lengths = code_lengths(histogram);
+  const Values lengths = quick_code_lengths(histogram);
   write_code(lengths, out);
   Bytes stream(stream_room(symbols.size()));
   stream.resize(

@@ -78,8 +78,8 @@ std::vector<std::uint64_t> weights_of(std::span<const std::uint32_t> counts) {
 void offer_dynamic(Contest& contest, std::span<const std::uint32_t> counts, Table table) {
   const auto weights = weights_of(counts);
   table.source = Source::dynamic;
-  table.values =
-      table.coder == CoderId::huffman ? code_lengths(weights) : normalised_frequencies(weights);
+  table.values = table.coder == CoderId::huffman ? quick_code_lengths(weights)
+                                                 : normalised_frequencies(weights);
   contest.offer(table);
 }
 

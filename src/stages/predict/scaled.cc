@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "stages/predict/scaled_rows.h"
+#include "stages/predict/row_loops.h"
+#include "stages/predict/tap_rows.h"
+#include "stages/predict/tap_walk.h"
 
 namespace gradwire::predict {
 namespace {
@@ -70,9 +72,10 @@ std::size_t append_escapes(const EscapeCoder<Word>& coder, const Word* words,
   return count;
 }
 
+/// Kernels whose taps lie apart, element by element.
 template <typename Word>
-void apply_taps(const ScaledRun& run, const Word* words, bool mapped, std::uint8_t* symbols,
-                Word* records) {
+void apply_distant_taps(const ScaledRun& run, const Word* words, bool mapped,
+                        std::uint8_t* symbols) {
   const ScaledParameters& p = *run.parameters;
   const Fields<Word> fields(run);
   TapWalk walk(run);
@@ -81,7 +84,6 @@ void apply_taps(const ScaledRun& run, const Word* words, bool mapped, std::uint8
       static_cast<std::uint8_t>(p.has_zero || mapped ? p.zero_symbol() : p.escape_symbol());
   for (std::size_t i = 0; i < run.n; ++i) {
     const Word word = words[i];
-    records[i] = fields.rest(word);
     const auto sign = static_cast<unsigned>(word >> fields.sign_shift);
     if (word == 0) {
       symbols[i] = zero;
@@ -97,8 +99,8 @@ void apply_taps(const ScaledRun& run, const Word* words, bool mapped, std::uint8
 }
 
 template <typename Word>
-bool restore_taps(const ScaledRun& run, const std::uint8_t* symbols, const Word* records,
-                  const std::uint8_t* escapes, Word* words) {
+bool restore_distant_taps(const ScaledRun& run, const std::uint8_t* symbols, const Word* records,
+                          const std::uint8_t* escapes, Word* words) {
   const ScaledParameters& p = *run.parameters;
   const EscapeCoder<Word> coder(run);
   const Fields<Word>& fields = coder.fields;
@@ -123,6 +125,55 @@ bool restore_taps(const ScaledRun& run, const std::uint8_t* symbols, const Word*
   return true;
 }
 
+template <typename Word>
+void apply_taps(const ScaledRun& run, const Word* words, bool mapped, std::uint8_t* symbols) {
+  TapBlock<Word> block(run);
+  with_layout(Fields<Word>(run), [&](auto shift, auto) {
+    for_each_tap_block(run, block, [&](std::size_t at, std::size_t n) {
+      block.apply(run, shift, mapped, words + at, n, symbols + at);
+      return true;
+    });
+  });
+}
+
+template <typename Word>
+bool restore_taps(const ScaledRun& run, const std::uint8_t* symbols, const Word* records,
+                  const std::uint8_t* escapes, Word* words) {
+  const EscapeCoder<Word> coder(run);
+  TapBlock<Word> block(run);
+  return for_each_tap_block(run, block, [&](std::size_t at, std::size_t n) {
+    return block.restore(run, coder.fields, symbols + at, records + at, n, words + at,
+                         [&](Word record, Word& word) {
+                           const std::uint64_t escape = load_record(escapes, coder.bytes);
+                           escapes += coder.bytes;
+                           return coder.word(escape, record, word);
+                         });
+  });
+}
+
+template <typename Word>
+void apply_rows(const ScaledRun& run, const Word* words, bool mapped, std::uint8_t* symbols) {
+  RowBlock<Word> block(run.base);
+  with_layout(Fields<Word>(run), [&](auto shift, auto is_signed) {
+    const ApplyLoop<Word, decltype(is_signed)::value, decltype(shift)> loop(run, mapped, shift);
+    for_each_block(run, block, [&](std::size_t at, std::size_t n) {
+      loop(words + at, n, block, symbols + at);
+    });
+  });
+}
+
+template <typename Word>
+void restore_rows(const ScaledRun& run, const std::uint8_t* symbols, const Word* records,
+                  Word* words) {
+  RowBlock<Word> block(run.base);
+  with_layout(Fields<Word>(run), [&](auto shift, auto is_signed) {
+    const RestoreLoop<Word, decltype(is_signed)::value, decltype(shift)> loop(run, shift);
+    for_each_block(run, block, [&](std::size_t at, std::size_t n) {
+      loop(symbols + at, records + at, n, block, words + at);
+    });
+  });
+}
+
 }  // namespace
 
 unsigned escape_bytes(FloatFormat format, const ScaledParameters& p) noexcept {
@@ -134,28 +185,28 @@ unsigned escape_bytes(FloatFormat format, const ScaledParameters& p) noexcept {
 template <typename Word>
 std::size_t apply_scaled(const ScaledRun& run, const Word* words, bool mapped,
                          std::uint8_t* symbols, Word* records, Bytes& escapes) {
-  if (run.parameters->sign_mode == SignMode::tap) {
-    apply_taps(run, words, mapped, symbols, records);
+  const ScaledParameters& p = *run.parameters;
+  if (p.sign_mode != SignMode::tap) {
+    apply_rows(run, words, mapped, symbols);
+  } else if (p.inner == 1) {
+    apply_taps(run, words, mapped, symbols);
   } else {
-    RowBlock<Word> block;
-    for_each_row(run, [&](const RowRun& row) {
-      apply_row(run, row, words + row.begin, mapped, symbols + row.begin, records + row.begin,
-                block);
-    });
+    apply_distant_taps(run, words, mapped, symbols);
   }
+  take_records(Fields<Word>(run), words, run.n, records);
   return append_escapes(EscapeCoder<Word>(run), words, symbols, run.n,
-                        static_cast<std::uint8_t>(run.parameters->escape_symbol()), escapes);
+                        static_cast<std::uint8_t>(p.escape_symbol()), escapes);
 }
 
 template <typename Word>
 bool restore_scaled(const ScaledRun& run, const std::uint8_t* symbols, const Word* records,
                     const std::uint8_t* escapes, Word* words) {
-  if (run.parameters->sign_mode == SignMode::tap)
-    return restore_taps(run, symbols, records, escapes, words);
-  RowBlock<Word> block;
-  for_each_row(run, [&](const RowRun& row) {
-    restore_row(run, row, symbols + row.begin, records + row.begin, words + row.begin, block);
-  });
+  const ScaledParameters& p = *run.parameters;
+  if (p.sign_mode == SignMode::tap) {
+    return p.inner == 1 ? restore_taps(run, symbols, records, escapes, words)
+                        : restore_distant_taps(run, symbols, records, escapes, words);
+  }
+  restore_rows(run, symbols, records, words);
   const EscapeCoder<Word> coder(run);
   const std::uint8_t escape = static_cast<std::uint8_t>(run.parameters->escape_symbol());
   const std::uint8_t* const end = symbols + run.n;
