@@ -172,6 +172,20 @@ def chunk_frames() -> Iterator[Golden]:
     yield Golden("planes-raw-and-constant-u32", wide)
 
 
+def gennorm_frames() -> Iterator[Golden]:
+    """What a generalised normal variable about zero does not describe: a mean, two scales."""
+    random = np.random.default_rng(9)
+    outer = np.outer(random.normal(size=64), random.normal(size=64))
+    about_mean = (outer * random.normal(1, 0.2, size=(64, 64))).astype(BF16)
+    two_scales = random.normal(size=(64, 64)) * np.where(np.arange(64) % 4 == 0, 1, 0.01)[:, None]
+    for coder in ("huffman", "ans"):
+        options = {"coder": coder, "tables": "gennorm"}
+        for level in (2, 3):
+            name = f"gennorm-mean-level{level}-{coder}"
+            yield Golden(name, about_mean, {"level": level, **options})
+        yield Golden(f"gennorm-mixture-{coder}", two_scales.astype(BF16), {"level": 1, **options})
+
+
 def zero_frames() -> Iterator[Golden]:
     dense = gradient(30, 40, 6)
     for dtype in ("bf16", "f32"):
@@ -256,6 +270,7 @@ def single_frames() -> Iterator[Golden]:
     yield from crossed_frames()
     yield from shaped_frames()
     yield from chunk_frames()
+    yield from gennorm_frames()
     yield from zero_frames()
     yield from prediction_frames()
     yield from fraction_frames()

@@ -1,6 +1,7 @@
 // Words for what a tensor's header says.
 
 #include <algorithm>
+#include <array>
 
 #include "api/frame_access.h"
 #include "base/fail.h"
@@ -13,6 +14,12 @@ namespace {
 
 using frame::Pipeline;
 
+std::string describe_gennorm(const entropy::GennormParameters& parameters) {
+  constexpr std::array kMore{"", ", mean", ", mixture"};  // by bytes
+  return fmt::format(" gennorm(shape={:.2f}{})", entropy::gennorm_shape(parameters.shape),
+                     kMore[entropy::gennorm_more_bytes(parameters.shape)]);
+}
+
 std::string describe_tables(const std::vector<entropy::Table>& tables) {
   std::string text;
   for (const entropy::Table& table : tables) {
@@ -21,7 +28,7 @@ std::string describe_tables(const std::vector<entropy::Table>& tables) {
     if (table.source == entropy::Source::dynamic) text += " dynamic";
     if (table.source == entropy::Source::fixed) text += fmt::format(" static {}", table.static_id);
     if (table.source == entropy::Source::gennorm) {
-      text += fmt::format(" gennorm(shape={:.2f})", entropy::gennorm_shape(table.shape));
+      text += describe_gennorm(table.gennorm);
     }
     if (table.pairs) text += " pairs";
   }

@@ -100,12 +100,14 @@ bool append_sequence(const entropy::SequenceEncoder& encoder, const entropy::Tab
 
 entropy::Choice choose_for_options(const entropy::Counts& counts, const CompressOptions& options,
                                    std::uint64_t other_bits, unsigned parts,
-                                   entropy::GennormLayout layout) {
+                                   std::optional<entropy::GennormLayout> layout) {
+  const Tables tables =
+      options.tables == Tables::gennorm && !layout ? Tables::hybrid : options.tables;
   entropy::Allowed allowed;
-  allowed.gennorm_layout = layout;
-  allowed.dynamic = options.tables == Tables::dynamic || options.tables == Tables::hybrid;
-  allowed.fixed = options.tables == Tables::fixed || options.tables == Tables::hybrid;
-  allowed.gennorm = options.tables == Tables::gennorm;
+  allowed.gennorm_layout = layout.value_or(entropy::GennormLayout{});
+  allowed.dynamic = tables == Tables::dynamic || tables == Tables::hybrid;
+  allowed.fixed = tables == Tables::fixed || tables == Tables::hybrid;
+  allowed.gennorm = tables == Tables::gennorm;
   allowed.pairs = options.pairs;
   allowed.huffman = options.coder != Coder::ans;
   allowed.ans = options.coder == Coder::ans;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "frame/tensor_body.h"
 #include "lossless/plan.h"
@@ -82,9 +83,10 @@ bool append_sequence(const entropy::SequenceEncoder& encoder, const entropy::Tab
                      Scratch& scratch);
 
 /// The cheapest table for a sequence of `parts` chunks under the options; ans only where it saves 1
-/// % of `other_bits` + the sequence when the coder is automatic.
+/// % of `other_bits` + the sequence when the coder is automatic. Without a layout the sequence has
+/// no gennorm model, and instead of these tables it gets the others.
 entropy::Choice choose_for_options(const entropy::Counts& counts, const CompressOptions& options,
                                    std::uint64_t other_bits, unsigned parts,
-                                   entropy::GennormLayout layout = {});
+                                   std::optional<entropy::GennormLayout> layout = std::nullopt);
 
 }  // namespace gradwire::lossless

@@ -317,7 +317,9 @@ std::uint64_t Estimator<Word>::operator()(Plan& plan, std::size_t side_bytes) {
   const std::uint64_t escape_bits = 8 * predict::escape_bytes(float_format(dtype_), p);
   const bool plain = p.sign_mode == SignMode::raw && p.step_log2 == 0;
   const bool small = plan.header.elements < kSmallElements || options_.tables == Tables::fixed;
-  const bool prebuilt = plain || (small && p.step_log2 == 0);
+  // ans without pairs is as fast for more symbols, and an escape costs it a byte as well.
+  const bool alone = options_.coder == Coder::ans && !options_.pairs;
+  const bool prebuilt = (plain && !alone) || (small && p.step_log2 == 0);
   p.window = prebuilt ? kPlainWindow : wide_window(residuals, escape_bits + 6, p.sign_factor());
   const Window window = best_window(residuals, p.window);
   plan.base = window.first;

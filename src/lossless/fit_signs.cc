@@ -86,26 +86,46 @@ class SignVotes {
   std::vector<Word> against_, signs_, buffer_;
 };
 
+/// True when signs of which a share of (1 + agreement) / 2 is as guessed may save more than the
+/// lines' own signs cost. Near one half the information of n signs is n agreement^2 / (2 ln 2)
+/// below n bits, and what was fitted agrees too well with its sample rather than too little.
+bool may_pay(std::int64_t agreeing, std::uint64_t sampled, std::uint64_t n, std::uint64_t lines) {
+  const double agreement =
+      static_cast<double>(agreeing) / static_cast<double>(std::max<std::uint64_t>(sampled, 1));
+  constexpr double kInverseTwoLn2 = 0.72135;
+  return kInverseTwoLn2 * agreement * agreement * static_cast<double>(n) >=
+         static_cast<double>(lines);
+}
+
 }  // namespace
 
 template <typename Word>
-void fit_signs(const TensorView& tensor, std::uint64_t columns_wide, predict::Grid& grid) {
+bool fit_signs(const TensorView& tensor, std::uint64_t columns_wide, std::uint64_t zeros,
+               predict::Grid& grid) {
   const auto columns = static_cast<std::size_t>(columns_wide);
   const std::size_t rows = tensor.data.size() / sizeof(Word) / columns;
   const std::size_t sampled = std::min(rows, kSampleRows);
   std::vector<std::uint64_t> sample(sampled);
   for (std::size_t k = 0; k < sampled; ++k) sample[k] = k * rows / sampled;
   SignVotes<Word> votes(tensor, columns);
-  const std::int64_t total = votes.alternate(sample, sample[0]);
+  std::int64_t total = votes.alternate(sample, sample[0]);
   std::vector<Word> signs = votes.signs();
-  if (votes.alternate(sample, sample[sampled / 2]) <= total) votes.set_signs(std::move(signs));
+  const std::int64_t other = votes.alternate(sample, sample[sampled / 2]);
+  if (other <= total) votes.set_signs(std::move(signs));
+  total = std::max(total, other);
+  const std::uint64_t live = rows * columns - zeros;
+  if (live == 0 || !may_pay(total, sampled * live / rows, live, rows + columns)) return false;
   grid.column_signs.assign(votes.signs().begin(), votes.signs().end());
   grid.row_signs.resize(rows);
   for (std::size_t r = 0; r < rows; ++r) grid.row_signs[r] = votes.agreement(r) < 0;
+  return true;
 }
 
-template void fit_signs<std::uint16_t>(const TensorView&, std::uint64_t, predict::Grid&);
-template void fit_signs<std::uint32_t>(const TensorView&, std::uint64_t, predict::Grid&);
-template void fit_signs<std::uint64_t>(const TensorView&, std::uint64_t, predict::Grid&);
+template bool fit_signs<std::uint16_t>(const TensorView&, std::uint64_t, std::uint64_t,
+                                       predict::Grid&);
+template bool fit_signs<std::uint32_t>(const TensorView&, std::uint64_t, std::uint64_t,
+                                       predict::Grid&);
+template bool fit_signs<std::uint64_t>(const TensorView&, std::uint64_t, std::uint64_t,
+                                       predict::Grid&);
 
 }  // namespace gradwire::lossless

@@ -132,8 +132,8 @@ class Planner {
       plan.header.scaled.counted = true;
       plan.header.scaled.low_count = cheapest_low_count(base.header.scaled.kept);
       plan.header.scaled.joint = joint;
-      if (!joint || (options_.pairs && options_.coder != Coder::ans))
-        consider(std::move(plan), side);
+      const bool pairs = options_.coder != Coder::ans && options_.tables != Tables::gennorm;
+      if (!joint || (options_.pairs && pairs)) consider(std::move(plan), side);
     }
   }
 
@@ -202,7 +202,8 @@ class Planner {
       plan.header.scaled.counted = false;  // the symbols have taken bits that counts had used
       consider(plan, side);
     }
-    if (signs_.row_signs.empty()) fit_signs<Word>(tensor_, plain.columns, signs_);
+    if (!signs_pay_) signs_pay_ = fit_signs<Word>(tensor_, plain.columns, survey_.zeros, signs_);
+    if (!*signs_pay_) return;
     plan.grid.row_signs = signs_.row_signs;
     plan.grid.column_signs = signs_.column_signs;
     plan.header.scaled.sign_mode = SignMode::rank_one;
@@ -252,13 +253,24 @@ class Planner {
     const predict::Taps taps = fit_kernels<Word>(tensor_, p);
     const KernelSample<Word> kernels(tensor_.dtype, sample_, p, taps);
     const std::uint64_t scaled_bits = best_bits_;
-    for (unsigned effort = 0; effort <= 3; ++effort) {
+    const auto better = [&](unsigned effort, std::uint64_t than) {
       plan.taps = predict::with_effort(taps, effort);
       const std::uint64_t bits = estimate_kernels<Word>(kernels, plan);
-      if (bits >= best_bits_) continue;
-      best_bits_ = bits;
-      if (best_.header.pipeline == frame::Pipeline::scaled) rival_ = std::move(best_);
-      best_ = plan;
+      if (bits >= than) return UINT64_MAX;
+      if (bits < best_bits_) {
+        best_bits_ = bits;
+        if (best_.header.pipeline == frame::Pipeline::scaled) rival_ = std::move(best_);
+        best_ = plan;
+      }
+      return bits;
+    };
+    // Bits fall and then rise with the effort: up from the usual one, else one down.
+    const std::uint64_t usual = better(1, UINT64_MAX);
+    std::uint64_t least = usual;
+    for (unsigned effort = 2; effort <= 3 && least != UINT64_MAX; ++effort) {
+      const std::uint64_t bits = better(effort, least);
+      if (effort == 2 && bits == UINT64_MAX) better(0, usual);
+      least = bits;
     }
     if (best_bits_ <= scaled_bits - scaled_bits / kSureShare) rival_.reset();
   }
@@ -272,6 +284,7 @@ class Planner {
   Estimator<Word> estimate_;
   ScaleMeans means_;
   predict::Grid signs_;
+  std::optional<bool> signs_pay_;  ///< once they have been fitted
   Plan best_;
   Plan scaled_;                ///< with scales and raw signs, once they have been tried
   std::optional<Plan> rival_;  ///< so near to the best that only encoding tells

@@ -51,8 +51,10 @@ ScaleMeans fit_scales(const TensorView& tensor, std::uint64_t columns, std::uint
 /// The means in steps of 2^units_log2 sixteenths.
 void quantise_scales(const ScaleMeans& means, unsigned units_log2, predict::Grid& grid);
 
-/// Fits a sign a row and a sign a column whose product is most often the element's sign.
+/// Fits a sign a row and a sign a column whose product is most often the element's sign; false
+/// where they cannot pay.
 template <typename Word>
-void fit_signs(const TensorView& tensor, std::uint64_t columns, predict::Grid& grid);
+bool fit_signs(const TensorView& tensor, std::uint64_t columns, std::uint64_t zeros,
+               predict::Grid& grid);
 
 }  // namespace gradwire::lossless

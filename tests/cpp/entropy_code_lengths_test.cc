@@ -1,3 +1,4 @@
+#include <numeric>
 #include <queue>
 
 #include "entropy_testing.h"
@@ -143,6 +144,48 @@ TEST(FixedLog2, AgreesWithTheFloatingOne) {
   for (std::uint64_t value = 1; value < 100000; value += 1 + value / 5) {
     // 12 bits of the argument are kept: an error of at most 2^-11 / ln 2.
     EXPECT_NEAR(fixed_log2(value) / 65536.0, std::log2(value), 0.00071) << value;
+  }
+}
+
+double bits_under(const Weights& weights, const Values& frequencies) {
+  double bits = 0;
+  for (std::size_t s = 0; s < weights.size(); ++s) {
+    if (weights[s] > 0) bits += static_cast<double>(weights[s]) * (12 - std::log2(frequencies[s]));
+  }
+  return bits;
+}
+
+TEST(BestFrequencies, CostNoMoreThanRoundedOnes) {
+  std::mt19937_64 random(8);
+  for (int trial = 0; trial < 200; ++trial) {
+    Weights weights(1 + random() % 256);
+    for (auto& weight : weights)
+      weight = random() % 4 == 0 ? 0 : (random() & 0xffff) >> random() % 14;
+    weights[0] += 1;
+    const Values best = best_frequencies(weights);
+    ASSERT_EQ(std::accumulate(best.begin(), best.end(), 0u), 4096u);
+    for (std::size_t s = 0; s < weights.size(); ++s) ASSERT_EQ(best[s] > 0, weights[s] > 0);
+    // Logarithms are rounded down to 2^-16 bit.
+    const auto n =
+        static_cast<double>(std::accumulate(weights.begin(), weights.end(), std::uint64_t{0}));
+    const double rounded = bits_under(weights, normalised_frequencies(weights));
+    ASSERT_LE(bits_under(weights, best), rounded + n / 65536);
+  }
+}
+
+TEST(BestFrequencies, NoExchangeOfASlotWouldHelp) {
+  const Weights weights{99, 216, 428, 806, 1792, 3437, 6704, 12878, 21858, 29863, 0, 138};
+  const Values best = best_frequencies(weights);
+  const double bits = bits_under(weights, best);
+  for (std::size_t taker = 0; taker < weights.size(); ++taker) {
+    for (std::size_t giver = 0; giver < weights.size(); ++giver) {
+      if (weights[taker] == 0 || best[giver] < 2 || taker == giver) continue;
+      Values other = best;
+      ++other[taker];
+      --other[giver];
+      // The gains are known to 2^-16 of a bit for each occurrence.
+      EXPECT_GE(bits_under(weights, other), bits - static_cast<double>(weights[taker]) / 32768);
+    }
   }
 }
 

@@ -61,10 +61,15 @@ TEST(Table, FixedAndGennormAreAFewBytes) {
   table = {};
   table.source = Source::gennorm;
   table.coder = CoderId::ans;
-  table.shape = 9;
-  table.scale = 33;
+  table.gennorm = {9, 33, 0};
   EXPECT_EQ(written(table), (Bytes{0x06, 0, 9, 33}));
-  EXPECT_EQ(read_whole(written(table)).scale, 33);
+  EXPECT_EQ(read_whole(written(table)).gennorm.scale, 33);
+  table.gennorm = {9 | 128, 33, 0x1234};
+  EXPECT_EQ(written(table), (Bytes{0x06, 0, 9 | 128, 33, 0x34, 0x12}));
+  EXPECT_EQ(read_whole(written(table)).gennorm.more, 0x1234);
+  table.gennorm = {9 | 16 | 128, 33, 200};
+  EXPECT_EQ(written(table), (Bytes{0x06, 0, 9 | 16 | 128, 33, 200}));
+  EXPECT_EQ(read_whole(written(table)).gennorm.more, 200);
 }
 
 TEST(Table, EveryDynamicTableComesBack) {

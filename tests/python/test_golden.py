@@ -33,6 +33,7 @@ FEATURES = {
     *("constant/zero", "constant/element"),
     *("plane/raw", "plane/constant", "plane/coded"),
     *("table/dynamic", "table/static", "table/gennorm"),
+    *("gennorm/mean", "gennorm/mixture"),
     *("coder/huffman", "coder/ans", "ans/alias", "ans/contiguous", "pairs/huffman"),
     *("sign/raw", "sign/rank_one", "sign/tap"),
     *("scales/none", "scales/whole", "scales/halved", "step_log2/0", "step_log2/2"),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from .weights import (
     ANS_TOTAL,
     MAX_CODE_LENGTH,
+    bytes_of_more,
     check_gennorm,
     gennorm_weights,
     static_weights,
@@ -70,8 +71,9 @@ def read_table(reader: Reader) -> Table:
     if source == "static":
         table.parameters = (reader.varint("static id"),)
     elif source == "gennorm":
-        table.parameters = (reader.u8("shape"), reader.u8("scale"))
-        check_gennorm(table.parameters[0], table.pairs)
+        shape, scale = reader.u8("shape"), reader.u8("scale")
+        table.parameters = (shape, scale, reader.unsigned(bytes_of_more(shape), "more"))
+        check_gennorm(shape, table.pairs)
     else:
         first = reader.u8("first")
         last = reader.u8("last", first)

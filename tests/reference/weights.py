@@ -1,6 +1,6 @@
 """Tables that a frame names instead of sending: sections 4.4 to 4.6 and 10 of format.md.
 
-In: an id, or the two bytes of a gennorm table, and the alphabet. Out: weights of the symbols, then
+In: an id, or the parameters of a gennorm table, and the alphabet. Out: weights of the symbols, then
 code lengths or frequencies, as in a dynamic table. Assumes: nothing about ids and bytes.
 The two data files are part of the format; everything else of the C++ sources is not read.
 """
@@ -8,10 +8,12 @@ The two data files are part of the format; everything else of the C++ sources is
 from __future__ import annotations
 
 import functools
+import itertools
+import math
 import re
 from pathlib import Path
 
-from .wire import corrupt, unsupported
+from .wire import corrupt, features_seen, unsupported
 
 ANS_TOTAL = 4096
 MAX_CODE_LENGTH = 11
@@ -101,21 +103,82 @@ def gennorm_rows() -> list[list[int]]:
 
 
 def check_gennorm(shape: int, pairs: bool) -> None:
-    if shape >> 7 or shape >> 5 & 3 == 3 or pairs:
+    if shape >> 5 & 3 == 3 or pairs:
         raise corrupt(f"tables: gennorm shape {shape:#x}, pairs {pairs}")
 
 
-def gennorm_weights(shape: int, scale: int, alphabet: int) -> list[int]:
-    signs, step_log2 = 1 + (shape >> 4 & 1), shape >> 5
+def bytes_of_more(shape: int) -> int:
+    """Of the field behind the scale: none, a mixture's second part, or a mean."""
+    return 0 if shape >> 7 == 0 else 1 if shape >> 4 & 1 else 2
+
+
+def gennorm_weights(shape: int, scale: int, more: int, alphabet: int) -> list[int]:
+    signs, step_log2 = 1 + (shape >> 4 & 1), shape >> 5 & 3
     window, rest = divmod(alphabet - 2, signs)
     if rest or window < 1 or alphabet > 126:
         raise corrupt(f"tables: gennorm with an alphabet of {alphabet}, S = {signs}")
-    row, median, zero = gennorm_rows()[shape & 15], scale & 63, (0, 2**14, 2**17, 2**19)[scale >> 6]
+    step = 4 >> step_log2
+    origin = max(0, step * window - 64)
+    edges = [step * v - origin for v in range(window + 1)]
+    if shape >> 7:
+        features_seen.add("gennorm/mean" if signs == 2 else "gennorm/mixture")
+    if shape >> 7 and signs == 2:
+        masses, escape = masses_about_mean(shape & 15, scale & 63, more, edges)
+    else:
+        masses, escape = masses_about_zero(shape, scale, more, edges)
+    zero = (0, 2**14, 2**17, 2**19)[scale >> 6]
+    return [mass + 256 for mass in (*masses, zero, escape)]
 
-    def edge(v: int) -> int:
-        return row[min(max((4 >> step_log2) * v - median, -64), 48) + 64]
 
-    weights = []
-    for v in range(window):
-        weights += [(edge(v + 1) - edge(v)) // signs + 256] * signs
-    return [*weights, zero + 256, edge(0) + 2**20 - edge(window) + 256]
+def below(row: int, i: int) -> int:
+    return gennorm_rows()[row][min(max(i, -64), 48) + 64]
+
+
+def masses_about_zero(shape: int, scale: int, more: int, edges: list[int]) -> tuple[list[int], int]:
+    """Of each symbol of a residual, and of the escape."""
+    signs = 1 + (shape >> 4 & 1)
+    row, median, share = more & 15, more >> 4 & 63, more >> 10  # of the second part
+
+    def at(edge: int) -> int:
+        first = below(shape & 15, edge - (scale & 63))
+        return ((64 - share) * first + share * below(row, edge - median)) // 64
+
+    masses = [
+        (at(high) - at(low)) // signs
+        for low, high in itertools.pairwise(edges)
+        for _ in range(signs)
+    ]
+    return masses, at(edges[0]) + 2**20 - at(edges[-1])
+
+
+def fourth_root(power: int) -> int:
+    return math.isqrt(math.isqrt(power))
+
+
+def quarter_octave(j: int) -> int:
+    """Q(j), a magnitude in units of 2^-16 of that at the origin."""
+    return fourth_root(2 ** (64 + j))
+
+
+def masses_about_mean(row: int, median: int, mean: int, edges: list[int]) -> tuple[list[int], int]:
+    centre = fourth_root(fourth_root(2 ** (256 + mean)))
+
+    def near(distance: int) -> int:
+        """G: 2^20 times the probability of a smaller distance from the mean."""
+        if distance == 0:
+            return 0
+        j = 4 * (distance.bit_length() - 17)
+        while quarter_octave(j + 1) <= distance:
+            j += 1
+        low, high = below(row, j - median), below(row, j + 1 - median)
+        start, end = quarter_octave(j), quarter_octave(j + 1)
+        return low + (high - low) * (distance - start) // (end - start)
+
+    magnitudes = [quarter_octave(max(edge, -64)) for edge in edges]
+    same = [near(e - centre) if e >= centre else -near(centre - e) for e in magnitudes]
+    other = [near(e + centre) for e in magnitudes]
+    masses = []
+    for v in range(len(edges) - 1):
+        masses += [(same[v + 1] - same[v]) // 2, (other[v + 1] - other[v]) // 2]
+    inside = (same[-1] - same[0] + other[-1] - other[0]) // 2
+    return masses, 2**20 - inside

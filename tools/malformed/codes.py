@@ -236,9 +236,11 @@ def ans_cases() -> Iterator[Case]:
 
 
 def gennorm_cases() -> Iterator[Case]:
-    def gennorm(shape: int, window: int = 14, form: int = 2) -> bytes:
-        table = bytes([form]) + b.zigzag(112) + bytes([shape, 20])
-        lengths = lengths_of_weights(gennorm_weights(shape & 31, 20, 16))
+    def gennorm(shape: int, window: int = 14, form: int = 2, more: bytes = b"") -> bytes:
+        table = bytes([form]) + b.zigzag(112) + bytes([shape, 20]) + more
+        known = shape & (0x9F if more else 0x1F)
+        weights = gennorm_weights(known, 20, int.from_bytes(more, "little"), 16)
+        lengths = lengths_of_weights(weights)
         data = b.parts(RAW32, [b.huffman_stream(SYMBOLS, lengths)])
         return scaled(ScaledFields(window=window), data=data, table=table).frame()
 
@@ -246,7 +248,12 @@ def gennorm_cases() -> Iterator[Case]:
     yield Case(
         "gennorm_other_signs", gennorm(14 | 16), "accepted", "", "its S need not be the tensor's"
     )
-    yield Case("gennorm_shape_high_bit", gennorm(14 | 128), "corrupt", "shape", "bit 7 is 0")
+    mixture, mean = b"\xa7\x61", b"\x60"
+    yield Case("gennorm_mixture_right", gennorm(142, more=mixture), "accepted", "", "of two parts")
+    yield Case("gennorm_mean_right", gennorm(158, more=mean), "accepted", "", "with a mean")
+    yield Case("gennorm_shape_high_bit", gennorm(142), SHORT, "gennorm", "bit 7 tells of more")
+    yield Case("gennorm_mixture_cut", gennorm(142, more=mean), SHORT, "gennorm", "it has 2 bytes")
+    yield Case("gennorm_mean_long", gennorm(158, more=mixture), "corrupt", "tables", "it has 1")
     yield Case("gennorm_step_log2_three", gennorm(14 | 96), "corrupt", "gennorm", "it is 0 to 2")
     yield Case("gennorm_pairs", gennorm(14, form=10), "corrupt", "pairs", "there are no pairs")
     yield Case(
@@ -266,7 +273,7 @@ def gennorm_cases() -> Iterator[Case]:
         "gennorm",
         "a plane uses its table even if no chunk has the sequence",
     )
-    for name, shape, form in (("high_bit", 128, 2), ("step_log2_three", 96, 2), ("pairs", 0, 10)):
+    for name, shape, form in (("step_log2_three", 96, 2), ("pairs", 0, 10)):
         unused = bytes([form]) + b.zigzag(0) + bytes([shape, 20])
         yield Case(
             f"gennorm_unused_{name}",

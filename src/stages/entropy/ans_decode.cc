@@ -1,7 +1,7 @@
 #include <algorithm>
 
+#include "base/unroll.h"
 #include "stages/entropy/ans.h"
-#include "stages/entropy/unroll.h"
 
 namespace gradwire::entropy {
 namespace {

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <numeric>
 
+#include "stages/entropy/fixed_log2.h"
+
 namespace gradwire::entropy {
 namespace {
 
@@ -158,6 +160,28 @@ Values normalised_frequencies(std::span<const std::uint64_t> weights) {
   std::uint16_t& top = frequencies[largest(frequencies)];
   top = static_cast<std::uint16_t>(top + (kFrequencySum - sum));
   return frequencies;
+}
+
+Values best_frequencies(std::span<const std::uint64_t> weights) {
+  Values frequencies = normalised_frequencies(weights);
+  const auto change = [&](std::size_t s, unsigned from) {  // of the bits, by one more slot
+    return weights[s] * (fixed_log2(from + 1) - fixed_log2(from));
+  };
+  // An exchange of a slot always makes the code shorter, so that there is an end to it.
+  for (;;) {
+    std::size_t taker = 0, giver = 0;
+    std::uint64_t gain = 0, loss = UINT64_MAX;
+    for (std::size_t s = 0; s < weights.size(); ++s) {
+      const unsigned frequency = frequencies[s];
+      if (weights[s] == 0) continue;
+      if (const auto more = change(s, frequency); more > gain) taker = s, gain = more;
+      if (frequency < 2) continue;
+      if (const auto less = change(s, frequency - 1u); less < loss) giver = s, loss = less;
+    }
+    if (taker == giver || gain <= loss) return frequencies;
+    ++frequencies[taker];
+    --frequencies[giver];
+  }
 }
 
 }  // namespace gradwire::entropy

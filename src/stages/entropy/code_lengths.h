@@ -1,4 +1,5 @@
-// Code lengths and frequencies from weights, by the normative rules of docs/format.md 4.4.
+// Code lengths and frequencies from weights, by the normative rules of docs/format.md 4.4; and the
+// best frequencies, which no rule asks for.
 // In: integer weights of up to 256 symbols.
 // Out: lengths of a complete code, or frequencies of sum 4096.
 // Assumes: the sum of the weights is below 2^52.
@@ -25,5 +26,8 @@ Values quick_code_lengths(std::span<const std::uint64_t> weights, unsigned limit
 
 /// Frequencies that sum to 4096; every weight above 0 gets at least 1.
 Values normalised_frequencies(std::span<const std::uint64_t> weights);
+
+/// Those by which weights below 2^44 cost the fewest bits: for tables that are sent.
+Values best_frequencies(std::span<const std::uint64_t> weights);
 
 }  // namespace gradwire::entropy

@@ -3,8 +3,8 @@
 #include <cassert>
 
 #include "base/bits.h"
+#include "base/unroll.h"
 #include "stages/entropy/huffman.h"
-#include "stages/entropy/unroll.h"
 
 namespace gradwire::entropy {
 namespace {

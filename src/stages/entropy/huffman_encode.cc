@@ -2,8 +2,8 @@
 #include <cassert>
 #include <utility>
 
+#include "base/unroll.h"
 #include "stages/entropy/huffman.h"
-#include "stages/entropy/unroll.h"
 
 namespace gradwire::entropy {
 namespace {

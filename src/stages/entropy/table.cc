@@ -103,18 +103,32 @@ void read_dynamic(ByteReader& in, Table& table) {
   }
 }
 
+// --- gennorm tables --------------------------------------------------------------
+
+void write_gennorm(const GennormParameters& parameters, ByteWriter& out) {
+  out.u8(parameters.shape);
+  out.u8(parameters.scale);
+  const unsigned bytes = gennorm_more_bytes(parameters.shape);
+  if (bytes == 1) out.u8(static_cast<std::uint8_t>(parameters.more));
+  if (bytes == 2) out.u16(parameters.more);
+}
+
 /// Refuses what is no table for any alphabet.
-void read_gennorm(ByteReader& in, Table& table) {
+GennormParameters read_gennorm(ByteReader& in, bool pairs) {
   const std::size_t start = in.offset();
-  table.shape = in.u8("tables, gennorm shape");
-  table.scale = in.u8("tables, gennorm scale");
-  const unsigned step_log2 = table.shape >> 5 & 3;
-  if (table.shape >> 7 != 0 || step_log2 == 3 || table.pairs) {
+  GennormParameters parameters;
+  parameters.shape = in.u8("tables, gennorm shape");
+  parameters.scale = in.u8("tables, gennorm scale");
+  const unsigned bytes = gennorm_more_bytes(parameters.shape);
+  if (bytes == 1) parameters.more = in.u8("tables, gennorm mean");
+  if (bytes == 2) parameters.more = in.u16("tables, gennorm other");
+  if ((parameters.shape >> 5 & 3) == 3 || pairs) {
     fail(ErrorKind::corrupt,
-         "tables, gennorm shape at byte {}: {:#04x}{} found, bit 7 must be zero, step_log2 at most "
-         "2, without pairs",
-         start, table.shape, table.pairs ? " with pairs" : "");
+         "tables, gennorm shape at byte {}: {:#04x}{} found, step_log2 must be at most 2, without "
+         "pairs",
+         start, parameters.shape, pairs ? " with pairs" : "");
   }
+  return parameters;
 }
 
 // --- form and base ---------------------------------------------------------------
@@ -166,11 +180,11 @@ void resolve_fixed(Table& table, unsigned alphabet, const char* where) {
 void resolve_gennorm(Table& table, unsigned alphabet, const char* where) {
   std::array<std::uint64_t, kMaxSymbols> buffer;
   const auto weights = std::span(buffer).first(std::min(alphabet, kMaxSymbols));
-  if (table.pairs || !gennorm_weights(table.shape, table.scale, weights)) {
+  if (table.pairs || !gennorm_weights(table.gennorm, weights)) {
     fail(ErrorKind::corrupt,
          "{}: gennorm table of shape {:#04x} and scale {:#04x} does not exist for "
          "{} symbols{}",
-         where, table.shape, table.scale, alphabet, table.pairs ? " in pairs" : "");
+         where, table.gennorm.shape, table.gennorm.scale, alphabet, table.pairs ? " in pairs" : "");
   }
   table.values =
       table.coder == CoderId::huffman ? code_lengths(weights) : normalised_frequencies(weights);
@@ -210,8 +224,7 @@ void write_table(const Table& table, ByteWriter& out) {
       out.varint(table.static_id);
       break;
     case Source::gennorm:
-      out.u8(table.shape);
-      out.u8(table.scale);
+      write_gennorm(table.gennorm, out);
       break;
   }
 }
@@ -227,7 +240,7 @@ Table read_table(ByteReader& in) {
       table.static_id = in.varint("tables, static id");
       break;
     case Source::gennorm:
-      read_gennorm(in, table);
+      table.gennorm = read_gennorm(in, table.pairs);
       break;
   }
   return table;

@@ -29,8 +29,7 @@ struct Table {
   std::uint16_t alphabet = 0;  ///< symbols of a sequence; set by resolve() and choose_table()
   std::int32_t base = 0;
   std::uint64_t static_id = 0;
-  std::uint8_t shape = 0;
-  std::uint8_t scale = 0;
+  GennormParameters gennorm{};
   Values values{};
 };
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <vector>
 
 #include "stages/entropy/ans.h"
@@ -76,10 +77,15 @@ std::vector<std::uint64_t> weights_of(std::span<const std::uint32_t> counts) {
 }
 
 void offer_dynamic(Contest& contest, std::span<const std::uint32_t> counts, Table table) {
+  constexpr std::uint64_t kManySymbols = 4096;  // for fewer the best frequencies save a byte or two
   const auto weights = weights_of(counts);
   table.source = Source::dynamic;
-  table.values = table.coder == CoderId::huffman ? quick_code_lengths(weights)
-                                                 : normalised_frequencies(weights);
+  if (table.coder == CoderId::huffman) {
+    table.values = quick_code_lengths(weights);
+  } else {
+    const auto n = std::accumulate(weights.begin(), weights.end(), std::uint64_t{0});
+    table.values = n < kManySymbols ? normalised_frequencies(weights) : best_frequencies(weights);
+  }
   contest.offer(table);
 }
 
@@ -117,12 +123,26 @@ void offer_fixed(Contest& contest, std::size_t alphabet, Table table) {
   }
 }
 
-void offer_gennorm(Contest& contest, std::size_t alphabet, GennormParameters fit, Table table) {
+void offer_gennorm(Contest& contest, const GennormParameters& fit, Table table) {
   table.source = Source::gennorm;
-  table.shape = fit.shape;
-  table.scale = fit.scale;
-  resolve(table, static_cast<unsigned>(alphabet), "gennorm table");
+  table.gennorm = fit;
+  resolve(table, table.alphabet, "gennorm table");
   contest.offer(table);
+}
+
+/// Fits are made for ideal codes. Whole bits may prefer a neighbour, and its neighbour.
+void polish_gennorm(Contest& contest) {
+  constexpr std::uint64_t kWorthwhileBits = 1u << 15;  // a neighbour costs some microseconds
+  constexpr int kMaxRounds = 8;
+  for (int round = 0; round < kMaxRounds; ++round) {
+    const Choice start = contest.best();
+    if (start.table.source != Source::gennorm || start.table.coder != CoderId::huffman) return;
+    if (start.bits < kWorthwhileBits) return;
+    for (const GennormParameters& near : gennorm_neighbours(start.table.gennorm)) {
+      offer_gennorm(contest, near, start.table);
+    }
+    if (contest.best().bits == start.bits) return;
+  }
 }
 
 }  // namespace
@@ -139,6 +159,7 @@ Choice choose_table(const Counts& counts, const Allowed& allowed, unsigned parts
   Contest contest(counts, parts);
   const auto fit =
       allowed.gennorm ? fit_gennorm(counts.single, allowed.gennorm_layout) : std::nullopt;
+  const auto more = fit ? fit_gennorm_more(counts.single, *fit) : std::nullopt;
   for (const CoderId coder : {CoderId::huffman, CoderId::ans}) {
     if (!(coder == CoderId::huffman ? allowed.huffman : allowed.ans)) continue;
     for (const bool pairs : {false, true}) {
@@ -150,9 +171,11 @@ Choice choose_table(const Counts& counts, const Allowed& allowed, unsigned parts
       const auto used = pairs ? counts.pairs : counts.single;
       if (allowed.dynamic) offer_dynamic(contest, used, table);
       if (allowed.fixed) offer_fixed(contest, counts.single.size(), table);
-      if (fit && !pairs) offer_gennorm(contest, counts.single.size(), *fit, table);
+      if (fit && !pairs) offer_gennorm(contest, *fit, table);
+      if (more && !pairs) offer_gennorm(contest, *more, table);
     }
   }
+  polish_gennorm(contest);
   return contest.best();
 }
 

@@ -35,7 +35,6 @@ void collect_taps(const ScaledRun& run, const Word* words, Word* out) {
       for (std::size_t j = 0; j < n; ++j)
         out[at + j] = place(words[at + j], view.unfolded(j), view.flip(j));
       block.close(n);
-      return true;
     });
   });
 }

@@ -125,13 +125,30 @@ bool restore_distant_taps(const ScaledRun& run, const std::uint8_t* symbols, con
   return true;
 }
 
+/// Words of escapes alone.
+template <typename Word>
+bool restore_escapes(const ScaledRun& run, const std::uint8_t* symbols, const Word* records,
+                     const std::uint8_t* escapes, Word* words) {
+  const EscapeCoder<Word> coder(run);
+  const auto escape = static_cast<std::uint8_t>(run.parameters->escape_symbol());
+  const std::uint8_t* const end = symbols + run.n;
+  for (const std::uint8_t* at = symbols; at != end; ++at) {
+    at = static_cast<const std::uint8_t*>(
+        std::memchr(at, escape, static_cast<std::size_t>(end - at)));
+    if (at == nullptr) break;
+    const auto i = at - symbols;
+    if (!coder.word(load_record(escapes, coder.bytes), records[i], words[i])) return false;
+    escapes += coder.bytes;
+  }
+  return true;
+}
+
 template <typename Word>
 void apply_taps(const ScaledRun& run, const Word* words, bool mapped, std::uint8_t* symbols) {
   TapBlock<Word> block(run);
   with_layout(Fields<Word>(run), [&](auto shift, auto) {
     for_each_tap_block(run, block, [&](std::size_t at, std::size_t n) {
       block.apply(run, shift, mapped, words + at, n, symbols + at);
-      return true;
     });
   });
 }
@@ -139,16 +156,15 @@ void apply_taps(const ScaledRun& run, const Word* words, bool mapped, std::uint8
 template <typename Word>
 bool restore_taps(const ScaledRun& run, const std::uint8_t* symbols, const Word* records,
                   const std::uint8_t* escapes, Word* words) {
-  const EscapeCoder<Word> coder(run);
+  std::fill_n(words, run.n, Word{0});
+  if (!restore_escapes(run, symbols, records, escapes, words)) return false;
   TapBlock<Word> block(run);
-  return for_each_tap_block(run, block, [&](std::size_t at, std::size_t n) {
-    return block.restore(run, coder.fields, symbols + at, records + at, n, words + at,
-                         [&](Word record, Word& word) {
-                           const std::uint64_t escape = load_record(escapes, coder.bytes);
-                           escapes += coder.bytes;
-                           return coder.word(escape, record, word);
-                         });
+  with_layout(Fields<Word>(run), [&](auto shift, auto) {
+    for_each_tap_block(run, block, [&](std::size_t at, std::size_t n) {
+      block.restore(run, shift, symbols + at, records + at, n, words + at);
+    });
   });
+  return true;
 }
 
 template <typename Word>
@@ -207,18 +223,7 @@ bool restore_scaled(const ScaledRun& run, const std::uint8_t* symbols, const Wor
                         : restore_distant_taps(run, symbols, records, escapes, words);
   }
   restore_rows(run, symbols, records, words);
-  const EscapeCoder<Word> coder(run);
-  const std::uint8_t escape = static_cast<std::uint8_t>(run.parameters->escape_symbol());
-  const std::uint8_t* const end = symbols + run.n;
-  for (const std::uint8_t* at = symbols; at != end; ++at) {
-    at = static_cast<const std::uint8_t*>(
-        std::memchr(at, escape, static_cast<std::size_t>(end - at)));
-    if (at == nullptr) break;
-    const auto i = at - symbols;
-    if (!coder.word(load_record(escapes, coder.bytes), records[i], words[i])) return false;
-    escapes += coder.bytes;
-  }
-  return true;
+  return restore_escapes(run, symbols, records, escapes, words);
 }
 
 #define GRADWIRE_SCALED(Word)                                                                 \

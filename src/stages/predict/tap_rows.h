@@ -9,6 +9,7 @@
 
 #include <cstring>
 
+#include "base/unroll.h"
 #include "stages/predict/scaled_rows.h"
 
 namespace gradwire::predict {
@@ -100,41 +101,20 @@ class TapBlock {
     close(n);
   }
 
-  /// `escape_word(record)` gives the words of escapes, in order.
-  template <typename EscapeWord>
-  bool restore(const ScaledRun& run, const Fields<Word>& fields, const std::uint8_t* symbols,
-               const Word* records, std::size_t n, Word* words, const EscapeWord& escape_word) {
-    const unsigned zero = run.parameters->zero_symbol();
-    std::int32_t q = restored_.q;
-    std::uint32_t sign = restored_.sign;
-    Word* const residuals = residuals_.data();
-    Word* const signs = signs_.data();
-    for (std::size_t j = 0, end = 0; j < n;) {
-      if (follows_[j] == 0) q = 0, sign = 0;  // a constant: kernels do not wait for each other
-      end = std::min(n, end == 0 ? first_end_ : j + taps_);
-      for (; j < end; ++j) {
-        const unsigned symbol = symbols[j];
-        const bool coded = symbol < zero;
-        q = coded ? static_cast<std::int32_t>(symbol >> 1) + run.base + ((q + 1) >> 1) : 0;
-        sign = coded ? (symbol & 1) ^ sign : 0;
-        residuals[j] = static_cast<Word>(q);
-        signs[j] = static_cast<Word>(sign);
-        if (symbol > zero) [[unlikely]] {
-          if (!escape_word(records[j], words[j])) return false;
-          sign = static_cast<std::uint32_t>(words[j] >> fields.sign_shift);
-        }
-      }
-    }
-    restored_ = {q, sign};
-    const auto x_mask = static_cast<Word>(fields.x_mask);
-    for (std::size_t j = 0; j < n; ++j) {
-      const auto x = static_cast<Word>((residuals[j] + row_.predictions[j]) & x_mask);
-      const auto word = static_cast<Word>((signs[j] << fields.sign_shift) | (x << fields.x_shift) |
-                                          (records[j] << fields.dropped));
-      const Word kept = symbols[j] > zero ? words[j] : Word{0};
-      words[j] = symbols[j] < zero ? word : kept;
-    }
-    return true;
+  /// `words` holds those of escapes already, and zeros everywhere else.
+  template <typename Shift>
+  void restore(const ScaledRun& run, Shift shift, const std::uint8_t* symbols, const Word* records,
+               std::size_t n, Word* words) noexcept {
+    const Chain chain{symbols,       words,    residuals_.data(),
+                      signs_.data(), run.base, run.parameters->zero_symbol()};
+    std::size_t j = 0;
+    if (follows_[0] != 0) j = std::min(n, first_end_);
+    Left left = chain.follow(restored_, 0, j);
+    for (; j + taps_ <= n; j += taps_)
+      left = taps_ == 9 ? chain.follow_nine(j) : chain.follow({}, j, j + taps_);
+    if (j < n) left = chain.follow({}, j, n);
+    restored_ = left;
+    put_together(run, shift, symbols, records, n, words);
   }
 
  private:
@@ -142,6 +122,61 @@ class TapBlock {
     std::int32_t q = 0;
     std::uint32_t sign = 0;
   };
+
+  /// Residuals and signs of consecutive taps from their symbols.
+  struct Chain {
+    const std::uint8_t* symbols;
+    const Word* words;
+    Word* residuals;
+    Word* signs;
+    std::int32_t base;
+    unsigned zero;
+
+    Left step(Left left, std::size_t j) const noexcept {
+      const unsigned symbol = symbols[j];
+      const bool coded = symbol < zero;
+      const std::int32_t q = static_cast<std::int32_t>(symbol >> 1) + base + ((left.q + 1) >> 1);
+      const auto own = static_cast<std::uint32_t>(words[j] >> Fields<Word>::sign_shift);
+      left = {coded ? q : 0, coded ? (symbol & 1) ^ left.sign : own};
+      residuals[j] = static_cast<Word>(left.q);
+      signs[j] = static_cast<Word>(left.sign);
+      return left;
+    }
+    Left follow(Left left, std::size_t j, std::size_t end) const noexcept {
+      for (; j < end; ++j) left = step(left, j);
+      return left;
+    }
+    /// A whole 3 x 3 kernel. That nothing comes before it is a constant, so that kernels need not
+    /// wait for each other.
+    Left follow_nine(std::size_t j) const noexcept {
+      Left left;
+      GRADWIRE_UNROLL
+      for (std::size_t t = 0; t < 9; ++t) left = step(left, j + t);
+      return left;
+    }
+  };
+
+  template <typename Shift>
+  void put_together(const ScaledRun& run, Shift shift, const std::uint8_t* symbols,
+                    const Word* records, std::size_t n, Word* words) noexcept {
+    const Word* const predictions = row_.predictions.data();
+    const Word* const residuals = residuals_.data();
+    const Word* const signs = signs_.data();
+    Word* const wide = row_.symbols.data();
+    const auto zero = static_cast<Word>(run.parameters->zero_symbol());
+    const auto x_mask = static_cast<Word>(Fields<Word>(run).x_mask);
+    const auto unit = static_cast<Word>(Word{1} << Fields<Word>(run).dropped);
+    for (std::size_t j = 0; j < n; ++j) wide[j] = symbols[j];
+    for (std::size_t j = 0; j < n; ++j) {
+      const auto x = static_cast<Word>(static_cast<Word>(residuals[j] + predictions[j]) & x_mask);
+      const auto word =
+          static_cast<Word>(static_cast<Word>(signs[j] << Fields<Word>::sign_shift) |
+                            static_cast<Word>(x << shift) | static_cast<Word>(records[j] * unit));
+      const Word kept = words[j];
+      words[j] = wide[j] < zero ? word : kept;
+    }
+  }
+
   Word base_;
   std::size_t taps_;
   std::size_t first_end_ = 0;  ///< where the block's first kernel ends
@@ -152,18 +187,16 @@ class TapBlock {
   Left restored_;
 };
 
-/// Calls function(begin, n) over the blocks of a run, each entered; stops when it returns false.
+/// Calls function(begin, n) over the blocks of a run, each entered.
 template <typename Word, typename Function>
-bool for_each_tap_block(const ScaledRun& run, TapBlock<Word>& block, const Function& function) {
-  bool sound = true;
+void for_each_tap_block(const ScaledRun& run, TapBlock<Word>& block, const Function& function) {
   for_each_row(run, [&](const RowRun& row) {
-    for (std::size_t at = 0; at < row.n && sound; at += kRowBlock) {
+    for (std::size_t at = 0; at < row.n; at += kRowBlock) {
       const std::size_t n = std::min(row.n - at, kRowBlock);
       block.enter(run, row, at, n);
-      sound = function(row.begin + at, n);
+      function(row.begin + at, n);
     }
   });
-  return sound;
 }
 
 }  // namespace gradwire::predict
