@@ -37,8 +37,9 @@ std::string train_on(TableTrainer& trainer, const InputFile& file, const RawLayo
     progress.advance(tensor.data.size());
   }
   const std::string name = std::filesystem::path(shown_input(file.path)).filename().string();
-  return fmt::format("  {} ({} tensors, {} bytes)\n", printable(name), source.tensors.size(),
-                     with_separators(input.bytes().size()));
+  return fmt::format("  {} ({} tensors, {} bytes, XXH3-64 {:016x})\n", printable(name),
+                     source.tensors.size(), with_separators(input.bytes().size()),
+                     training_file_hash(input.bytes()));
 }
 
 int run(const TrainFlags& flags) {

@@ -22,14 +22,36 @@ bool accepted(const Function& function) {
   }
 }
 
+/// Feeds a frame in pieces; it must be accepted if it is accepted as a whole.
+void read_in_pieces(const Bytes& frame, bool verify, bool sound, const Bytes& data) {
+  Decompressor decompressor({.max_output = kBudget, .verify = verify});
+  const std::size_t step = 1 + frame.size() / 5;
+  Bytes restored;
+  bool complete = false;
+  const bool fed = accepted([&] {
+    std::size_t at = 0;
+    for (bool ended = false; !ended && at < frame.size();) {
+      const auto piece = ByteSpan(frame).subspan(at, std::min(step, frame.size() - at));
+      at += piece.size();
+      ended = decompressor.feed(Bytes(piece.begin(), piece.end()), restored);
+    }
+    complete = at == frame.size();
+    decompressor.finish();
+  });
+  expect((fed && complete) == sound, "a frame in pieces is sound when the whole one is");
+  expect(!sound || restored == data, "a frame in pieces gives the same");
+}
+
 void read_single(const Bytes& frame) {
   Tensor tensor;
   const bool sound =
       accepted([&] { tensor = decompress(frame, {.max_output = kBudget, .verify = false}); });
   Tensor verified;
-  if (accepted([&] { verified = decompress(frame, {.max_output = kBudget}); })) {
-    expect(sound && verified.data == tensor.data, "a verified tensor is the unverified one");
-  }
+  const bool is_verified = accepted([&] { verified = decompress(frame, {.max_output = kBudget}); });
+  expect(!is_verified || (sound && verified.data == tensor.data),
+         "a verified tensor is the unverified one");
+  read_in_pieces(frame, true, is_verified, verified.data);
+  read_in_pieces(frame, false, sound, tensor.data);
   const bool informed = accepted([&] { tensor_info(frame); });
   if (!sound) return;
   expect(informed, "a frame that decodes can be described");
@@ -43,12 +65,6 @@ void read_single(const Bytes& frame) {
   std::vector<std::uint8_t> into(tensor.data.size());
   decompress_into(frame, into, {.verify = false, .threads = 2});
   expect(into == tensor.data, "decompress_into gives the same");
-  Decompressor decompressor({.max_output = kBudget, .verify = false});
-  std::vector<std::uint8_t> fed;
-  const ByteSpan bytes(frame);
-  expect(!decompressor.feed(bytes.first(frame.size() / 2), fed), "half a frame is not complete");
-  expect(decompressor.feed(bytes.subspan(frame.size() / 2), fed) && fed == tensor.data,
-         "a fed frame gives the same");
 }
 
 void read_archive(const Bytes& frame, bool verify) {

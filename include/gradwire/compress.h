@@ -54,8 +54,10 @@ class Compressor {
   Compressor& operator=(Compressor&&) noexcept;
   /// Replaces the content of `frame`.
   void compress(const TensorView& tensor, std::vector<std::uint8_t>& frame);
-  /// Streaming: begin, feed the data in pieces of any size, finish. The frame depends on statistics
-  /// of the whole tensor, so it comes at the end and the pieces are kept until then.
+  /// Streaming: begin, feed the data in pieces of any size, finish. Plan and tables depend on the
+  /// whole tensor and stand before the values, so the pieces are kept and the frame comes at the
+  /// end: peak memory is the tensor + the frame. begin drops a tensor that was not finished; feed
+  /// throws Error(invalid_argument) for more bytes than the tensor has, finish for fewer.
   void begin(DType dtype, std::span<const std::uint64_t> shape);
   void feed(std::span<const std::uint8_t> data);
   void finish(std::vector<std::uint8_t>& frame);
@@ -75,10 +77,18 @@ class Decompressor {
   void decompress(std::span<const std::uint8_t> frame, Tensor& tensor);
   /// The same into memory of the caller, which must have exactly the tensor's size.
   void decompress_into(std::span<const std::uint8_t> frame, std::span<std::uint8_t> out);
-  /// Streaming: feed a frame in pieces of any size; what has been restored so far is appended to
-  /// `out`. Returns true once the frame is complete (bytes behind it are an error).
+  /// Streaming: feed a frame in pieces of any size; one of no bytes changes nothing. The elements
+  /// of a chunk are appended to `out` as soon as the chunk is complete, so a caller that empties
+  /// `out` between calls needs memory for the head of the frame, a piece and a few chunks only. The
+  /// checksums stand at the frame's end: what was appended is verified when feed returns true,
+  /// which says that the frame is complete. Throws as decompress; `out` is then as before the call,
+  /// what earlier calls appended is void, and the next call begins a new frame, as it does after
+  /// true. Bytes behind the frame in one piece with its end are `corrupt`. Without max_output the
+  /// limit is that of the bytes fed so far.
   bool feed(std::span<const std::uint8_t> bytes, std::vector<std::uint8_t>& out);
-  /// Dtype and shape of the frame being fed (no data); nullopt until its header has come in.
+  /// Ends the stream: throws Error(truncated) unless the frame that was fed is complete.
+  void finish() const;
+  /// Dtype and shape of the frame being fed (no data); nullopt until its head has come in.
   std::optional<Tensor> header() const;
 
  private:

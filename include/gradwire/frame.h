@@ -34,6 +34,10 @@ struct TensorInfo {
 /// Reads headers only. Throws as decompress does.
 TensorInfo tensor_info(std::span<const std::uint8_t> frame);
 
+/// Dtype and shape of the tensor of a frame (no data): reads its first section only, which is far
+/// less than tensor_info does. Throws as decompress.
+Tensor tensor_header(std::span<const std::uint8_t> frame);
+
 /// Size of the frame that starts here, from its first bytes; nullopt when more bytes are needed to
 /// tell. Throws Error(corrupt) when this is no frame.
 std::optional<std::uint64_t> frame_size(std::span<const std::uint8_t> start);

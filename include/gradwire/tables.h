@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,9 @@ class TableTrainer {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// XXH3-64 of the bytes of a training file, by which the provenance of a family names it.
+std::uint64_t training_file_hash(std::span<const std::uint8_t> bytes) noexcept;
 
 /// XXH3-64 of the family that this build has, and the number of its tables.
 std::uint64_t static_family_hash();

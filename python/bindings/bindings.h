@@ -30,6 +30,7 @@ using OwnedBytes = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<1>>;
 using Shape = std::vector<std::uint64_t>;
 using ShapeTuple = nb::typed<nb::tuple, std::uint64_t, nb::ellipsis>;
 using TensorTuple = nb::typed<nb::tuple, OwnedBytes, nb::str, ShapeTuple>;  // data, dtype, shape
+using HeaderTuple = nb::typed<nb::tuple, nb::str, ShapeTuple>;              // dtype, shape
 using Fields = nb::typed<nb::dict, nb::str, nb::any>;
 
 inline std::span<const std::uint8_t> span_of(const InputBytes& bytes) {
@@ -48,6 +49,8 @@ nb::bytes to_bytes(std::span<const std::uint8_t> bytes);
 ShapeTuple shape_tuple(std::span<const std::uint64_t> shape);
 
 TensorTuple tensor_tuple(Tensor tensor);
+
+HeaderTuple header_tuple(const Tensor& header);
 
 Fields info_fields(const TensorInfo& info);
 

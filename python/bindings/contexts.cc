@@ -101,7 +101,15 @@ class DecompressContext {
     return decompressor_.feed(span_of(data), restored_);
   }
 
-  /// The tensor that was fed: (data, dtype name, shape).
+  /// (dtype name, shape) of the frame that is being fed; None before its head has come in.
+  std::optional<HeaderTuple> header() {
+    const auto lock = lock_without_gil(mutex_);
+    const std::optional<Tensor> found = decompressor_.header();
+    if (!found) return std::nullopt;
+    return header_tuple(*found);
+  }
+
+  /// What was restored since the last call, with the tensor's header: (data, dtype name, shape).
   TensorTuple take() {
     const auto lock = lock_without_gil(mutex_);
     Tensor tensor = decompressor_.header().value_or(Tensor{});
@@ -132,6 +140,7 @@ void bind_contexts(nb::module_& module) {
       .def("decompress_into", &DecompressContext::decompress_into, "frame"_a.noconvert(),
            "out"_a.noconvert())
       .def("feed", &DecompressContext::feed, "data"_a.noconvert())
+      .def("header", &DecompressContext::header)
       .def("take", &DecompressContext::take);
 }
 

@@ -34,6 +34,10 @@ TensorTuple tensor_tuple(Tensor tensor) {
   return TensorTuple(nb::make_tuple(to_array(std::move(tensor.data)), dtype, shape));
 }
 
+HeaderTuple header_tuple(const Tensor& header) {
+  return HeaderTuple(nb::make_tuple(dtype_name(header.dtype), shape_tuple(header.shape)));
+}
+
 Fields info_fields(const TensorInfo& info) {
   Fields fields;
   fields["name"] = info.name;

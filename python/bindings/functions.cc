@@ -112,6 +112,10 @@ void bind_functions(nb::module_& module) {
       [](const InputBytes& frame) { return info_fields(tensor_info(span_of(frame))); },
       "frame"_a.noconvert());
   module.def(
+      "tensor_header",
+      [](const InputBytes& frame) { return header_tuple(tensor_header(span_of(frame))); },
+      "frame"_a.noconvert());
+  module.def(
       "is_archive", [](const InputBytes& frame) { return is_archive(span_of(frame)); },
       "frame"_a.noconvert());
   module.def(

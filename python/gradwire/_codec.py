@@ -124,8 +124,7 @@ def decompress(
     budget, workers = output_budget(max_output), thread_count(threads)
     frame = _single_frame(data, "decompress_batch")
     if out is not None:
-        info = _core.tensor_info(frame)
-        memory = output_bytes(out, info["dtype"], info["shape"])
+        memory = output_bytes(out, *_core.tensor_header(frame))
         _core.decompress_into(frame, memory, budget, workers)
         return out
     restored = _core.decompress(frame, budget, workers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from gradwire import _core
@@ -66,8 +67,9 @@ class Compressor:
     def begin(self, dtype: Any, shape: Sequence[int]) -> None:
         """Begin a tensor whose data come in pieces; drops one that was not finished.
 
-        The pieces are kept until ``finish``, as the frame depends on the whole tensor. Raises
-        ArgumentError for an unknown dtype or a shape that cannot be.
+        The pieces are kept until ``finish``: plan and tables depend on the whole tensor and stand
+        before the values, so peak memory is the tensor and its frame. Raises ArgumentError for an
+        unknown dtype or a shape that cannot be.
 
         >>> import gradwire, numpy as np
         >>> compressor = gradwire.Compressor()
@@ -88,7 +90,7 @@ class Compressor:
     def feed(self, data: Any) -> None:
         """Take the next piece: bytes, or an array of the tensor's dtype, in row-major order.
 
-        Raises ArgumentError without ``begin`` or for another dtype.
+        Raises ArgumentError without ``begin``, for another dtype, for more than the tensor has.
         """
         if not self._streamed:
             raise ArgumentError("feed needs begin(dtype, shape) first")
@@ -123,22 +125,25 @@ class Decompressor:
         self._arguments = output_budget(max_output), thread_count(threads)
         self._context = _core.DecompressContext(*self._arguments)
         self._complete = False
+        self._drained = False  # in part, since the frame began
 
     def decompress(self, data: BytesLike, *, out: Any = None) -> NDArray[Any]:
         """Restore the tensor of one frame; see ``gradwire.decompress``."""
         frame = raw_bytes(data, "data")
         if out is None:
             return to_numpy(*self._context.decompress(frame))
-        info = _core.tensor_info(frame)
-        self._context.decompress_into(frame, output_bytes(out, info["dtype"], info["shape"]))
+        self._context.decompress_into(frame, output_bytes(out, *_core.tensor_header(frame)))
         restored: NDArray[Any] = out
         return restored
 
     def feed(self, data: BytesLike) -> bool:
         """Take the next piece of a frame, of any size.
 
-        Returns True once the frame is complete; ``finish`` then returns the tensor. Raises as
-        ``decompress``, and CorruptError for bytes behind the frame.
+        Each chunk is restored as soon as it is complete; ``drain`` hands over what there is, and
+        ``finish`` the rest. The checksums stand at the end of the frame: values are verified once
+        this returns True, which says that the frame is complete. Raises as ``decompress``, which
+        voids what was drained before; CorruptError for bytes behind the frame. Without max_output
+        the limit is that of the bytes fed so far.
 
         >>> import gradwire, numpy as np
         >>> frame = gradwire.compress(np.arange(4, dtype=np.uint8))
@@ -160,14 +165,47 @@ class Decompressor:
             raise
         return self._complete
 
+    def header(self) -> tuple[np.dtype[Any], tuple[int, ...]] | None:
+        """Return dtype and shape of the frame being fed; None until its head has come in."""
+        found = self._context.header()
+        if found is None:
+            return None
+        dtype, shape = found
+        return numpy_dtype(dtype), tuple(shape)
+
+    def drain(self) -> NDArray[Any]:
+        """Return the elements restored since the last call, in one dimension, and let go of them.
+
+        So a large tensor can be written on while its frame comes in: memory is a piece and a few
+        chunks. Empty when there are none yet. They are verified only when ``feed`` returns True.
+
+        >>> import gradwire, numpy as np
+        >>> frame = gradwire.compress(np.arange(200_000, dtype=np.float32))
+        >>> decompressor, total = gradwire.Decompressor(), 0
+        >>> for i in range(0, len(frame), 10_000):
+        ...     done = decompressor.feed(frame[i : i + 10_000])
+        ...     total += decompressor.drain().size
+        >>> done, total
+        (True, 200000)
+        """
+        data, dtype, _ = self._context.take()
+        self._drained = self._drained or data.size > 0
+        return to_numpy(data, dtype, (-1,))
+
     def finish(self) -> NDArray[Any]:
-        """Return the tensor that was fed; raises TruncatedError when its frame is not complete."""
+        """Return the tensor that was fed: all of it, or after ``drain`` the rest in one dimension.
+
+        Raises TruncatedError when its frame is not complete; more of it may still be fed then.
+        """
         if not self._complete:
             raise TruncatedError("finish: the frame is not complete; feed the rest of it")
-        self._complete = False
-        return to_numpy(*self._context.take())
+        data, dtype, shape = self._context.take()
+        if self._drained:
+            shape = (-1,)
+        self._complete = self._drained = False
+        return to_numpy(data, dtype, shape)
 
     def reset(self) -> None:
         """Drop what was fed and begin anew."""
-        self._complete = False
+        self._complete = self._drained = False
         self._context = _core.DecompressContext(*self._arguments)

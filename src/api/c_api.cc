@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/frame_access.h"
 #include "base/fail.h"
 #include "gradwire/compress.h"
 #include "gradwire/frame.h"
@@ -196,7 +197,8 @@ int gradwire_decompress(gradwire_decompressor* decompressor, const void* frame, 
     require(decompressor, kFunction, "decompressor");
     if (capacity != 0) require(dst, kFunction, "dst");
     const std::span<const std::uint8_t> bytes = input(frame, size, kFunction, "frame");
-    const std::uint64_t needed = gradwire::tensor_info(bytes).original_bytes;
+    const gradwire::Tensor header = gradwire::tensor_header(bytes);
+    const std::uint64_t needed = gradwire::api::tensor_bytes(header.dtype, header.shape);
     if (needed > capacity) {
       gradwire::fail(ErrorKind::invalid_argument,
                      "{}: the tensor takes {} bytes, dst has room for {}", kFunction, needed,

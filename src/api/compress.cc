@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "api/frame_access.h"
+#include "api/frame_stream.h"
 #include "base/fail.h"
 #include "lossless/tensor_encoder.h"
 
@@ -21,7 +22,7 @@ struct Compressor::State {
   DType dtype = DType::f32;
   std::vector<std::uint64_t> shape;
   std::vector<std::uint8_t> data;
-  std::uint64_t expected = 0;
+  std::uint64_t expected = 0;  ///< bytes of the tensor
   bool open = false;
 };
 
@@ -40,6 +41,8 @@ void Compressor::compress(const TensorView& tensor, std::vector<std::uint8_t>& f
 }
 
 void Compressor::begin(DType dtype, std::span<const std::uint64_t> shape) {
+  state_->open = false;
+  state_->expected = api::tensor_bytes(dtype, shape);
   state_->dtype = dtype;
   state_->shape.assign(shape.begin(), shape.end());
   state_->data.clear();
@@ -48,6 +51,11 @@ void Compressor::begin(DType dtype, std::span<const std::uint64_t> shape) {
 
 void Compressor::feed(std::span<const std::uint8_t> data) {
   if (!state_->open) fail(ErrorKind::invalid_argument, "feed: call begin first");
+  const std::uint64_t room = state_->expected - state_->data.size();
+  if (data.size() > room) {
+    fail(ErrorKind::invalid_argument, "feed: {} bytes given, {} are left of the tensor's {}",
+         data.size(), room, state_->expected);
+  }
   state_->data.insert(state_->data.end(), data.begin(), data.end());
 }
 
@@ -64,15 +72,15 @@ std::vector<std::uint8_t> compress(const TensorView& tensor, const CompressOptio
 }
 
 struct Decompressor::State {
+  explicit State(const DecompressOptions& given) : options(given), stream(given, scratch) {}
   DecompressOptions options;
   std::vector<lossless::Scratch> scratch;
-  std::vector<std::uint8_t> pending;  ///< bytes of an unfinished frame
-  std::optional<Tensor> header;       ///< dtype and shape of the frame that was fed
+  api::FrameStream stream;
 };
 
-Decompressor::Decompressor(const DecompressOptions& options) : state_(std::make_unique<State>()) {
+Decompressor::Decompressor(const DecompressOptions& options) {
   api::check_options(options);
-  state_->options = options;
+  state_ = std::make_unique<State>(options);
 }
 Decompressor::~Decompressor() = default;
 Decompressor::Decompressor(Decompressor&&) noexcept = default;
@@ -97,25 +105,15 @@ void Decompressor::decompress_into(std::span<const std::uint8_t> frame,
   api::decode_all(decoder, out, state_->options.threads, state_->scratch);
 }
 
-std::optional<Tensor> Decompressor::header() const { return state_->header; }
+std::optional<Tensor> Decompressor::header() const { return state_->stream.header(); }
 
 bool Decompressor::feed(std::span<const std::uint8_t> bytes, std::vector<std::uint8_t>& out) {
-  std::vector<std::uint8_t>& pending = state_->pending;
-  if (pending.empty()) state_->header.reset();
-  pending.insert(pending.end(), bytes.begin(), bytes.end());
-  Tensor tensor;
-  try {
-    const auto size = frame_size(pending);
-    if (!size || pending.size() < *size) return false;
-    decompress(pending, tensor);
-  } catch (...) {
-    pending.clear();  // the next frame starts anew
-    throw;
-  }
-  pending.clear();
-  out.insert(out.end(), tensor.data.begin(), tensor.data.end());
-  state_->header = Tensor{tensor.dtype, tensor.shape, {}};
-  return true;
+  return state_->stream.feed(bytes, out);
+}
+
+void Decompressor::finish() const {
+  if (state_->stream.complete()) return;
+  fail(ErrorKind::truncated, "finish: the frame is not complete; feed the rest of it");
 }
 
 Tensor decompress(std::span<const std::uint8_t> frame, const DecompressOptions& options) {

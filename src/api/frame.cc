@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "api/frame_access.h"
 #include "base/float_format.h"
@@ -66,6 +67,14 @@ TensorInfo tensor_info(std::span<const std::uint8_t> frame) {
   const frame::TensorBody body = api::open_frame(frame, UINT64_MAX);
   api::check_view(body, api::output_budget({}, frame.size()));
   return api::describe(lossless::TensorDecoder(body, false), frame.size());
+}
+
+Tensor tensor_header(std::span<const std::uint8_t> frame) {
+  const frame::Prelude prelude = frame::read_prelude(frame);
+  api::refuse_archive(prelude);
+  frame::TensorHeader header =
+      frame::peek_tensor_header(frame.subspan(prelude.header_bytes), prelude.header_bytes);
+  return {header.dtype, std::move(header.dims), {}};
 }
 
 std::optional<std::uint64_t> frame_size(std::span<const std::uint8_t> start) {

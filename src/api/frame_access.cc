@@ -25,17 +25,20 @@ std::string dims_text(std::span<const std::uint64_t> dims) {
 
 }  // namespace
 
-std::uint64_t output_budget(const DecompressOptions& options, std::size_t size) noexcept {
+std::uint64_t output_budget(const DecompressOptions& options, std::uint64_t size) noexcept {
   if (options.max_output != 0) return options.max_output;
-  return std::max<std::uint64_t>(kDefaultBudget, std::uint64_t{size} * 64);
+  return std::max(kDefaultBudget, std::min(size, UINT64_MAX / 64) * 64);
+}
+
+void refuse_archive(const frame::Prelude& prelude) {
+  if (!prelude.archive()) return;
+  fail(ErrorKind::invalid_argument,
+       "flags at byte 6: this frame is an archive of many tensors; open it as one");
 }
 
 frame::TensorBody open_frame(ByteSpan bytes, std::uint64_t budget) {
   const frame::Prelude prelude = frame::read_prelude(bytes);
-  if (prelude.archive()) {
-    fail(ErrorKind::invalid_argument,
-         "flags at byte 6: this frame is an archive of many tensors; open it as one");
-  }
+  refuse_archive(prelude);
   return frame::read_tensor_body(bytes, prelude.header_bytes, 0, prelude.checksums(), budget);
 }
 
@@ -113,27 +116,30 @@ std::vector<std::uint8_t> decode_range(const lossless::TensorDecoder& decoder, s
   return out;
 }
 
-void check_tensor(const TensorView& tensor) {
-  const auto id = static_cast<unsigned>(tensor.dtype);
+std::uint64_t tensor_bytes(DType dtype, std::span<const std::uint64_t> shape) {
+  const auto id = static_cast<unsigned>(dtype);
   if (id < 1 || id > 15) fail(ErrorKind::invalid_argument, "dtype: id {} is not known", id);
-  if (tensor.shape.size() > frame::kMaxDimensions) {
-    fail(ErrorKind::invalid_argument, "shape: {} dimensions, at most {} allowed",
-         tensor.shape.size(), frame::kMaxDimensions);
+  if (shape.size() > frame::kMaxDimensions) {
+    fail(ErrorKind::invalid_argument, "shape: {} dimensions, at most {} allowed", shape.size(),
+         frame::kMaxDimensions);
   }
   std::uint64_t elements = 1;
-  const std::uint64_t most = (std::uint64_t{1} << 62) / element_size(tensor.dtype);
+  const std::uint64_t most = (std::uint64_t{1} << 62) / element_size(dtype);
   bool empty = false;
-  for (const std::uint64_t dim : tensor.shape) {
+  for (const std::uint64_t dim : shape) {
     empty |= dim == 0;
     if (dim > most / elements)
-      fail(ErrorKind::invalid_argument, "shape: {} is too large", dims_text(tensor.shape));
+      fail(ErrorKind::invalid_argument, "shape: {} is too large", dims_text(shape));
     elements *= std::max<std::uint64_t>(dim, 1);
   }
-  if (empty) elements = 0;
-  if (elements * element_size(tensor.dtype) != tensor.data.size()) {
+  return empty ? 0 : elements * element_size(dtype);
+}
+
+void check_tensor(const TensorView& tensor) {
+  const std::uint64_t expected = tensor_bytes(tensor.dtype, tensor.shape);
+  if (expected != tensor.data.size()) {
     fail(ErrorKind::invalid_argument, "data: {} bytes given, shape {} of {} needs {}",
-         tensor.data.size(), dims_text(tensor.shape), dtype_name(tensor.dtype),
-         elements * element_size(tensor.dtype));
+         tensor.data.size(), dims_text(tensor.shape), dtype_name(tensor.dtype), expected);
   }
 }
 

@@ -15,7 +15,10 @@
 namespace gradwire::api {
 
 /// The output budget of an input of `size` bytes.
-std::uint64_t output_budget(const DecompressOptions& options, std::size_t size) noexcept;
+std::uint64_t output_budget(const DecompressOptions& options, std::uint64_t size) noexcept;
+
+/// Throws for a frame that does not hold a single tensor.
+void refuse_archive(const frame::Prelude& prelude);
 
 /// Parses a single-tensor frame; refuses archives with a sentence.
 frame::TensorBody open_frame(ByteSpan bytes, std::uint64_t budget);
@@ -60,6 +63,9 @@ std::vector<std::uint8_t> decode_range(const lossless::TensorDecoder& decoder, s
                                        std::uint64_t last, std::uint64_t budget);
 
 TensorInfo describe(const lossless::TensorDecoder& decoder, std::uint64_t compressed_bytes);
+
+/// Bytes of a tensor; throws when dtype or shape cannot be.
+std::uint64_t tensor_bytes(DType dtype, std::span<const std::uint64_t> shape);
 
 /// Checks that shape and data agree and the options are in range.
 void check_tensor(const TensorView& tensor);

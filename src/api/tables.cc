@@ -30,6 +30,10 @@ std::string TableTrainer::family(unsigned tables, const std::string& provenance)
   return lossless::family_text(state_->collector.family(tables), provenance);
 }
 
+std::uint64_t training_file_hash(std::span<const std::uint8_t> bytes) noexcept {
+  return hash64(bytes);
+}
+
 std::uint64_t static_family_hash() {
   return hash64(entropy::canonical_bytes(entropy::static_tables()));
 }

@@ -110,18 +110,17 @@ void write_prelude(std::uint16_t flags, std::uint64_t body_bytes, ByteWriter& ou
   out.varint(body_bytes);
 }
 
-Sections::Sections(ByteSpan body, std::size_t origin, std::initializer_list<Section> allowed) {
-  ByteReader in(body, origin);
-  int previous = -1;
+void Sections::read(ByteSpan bytes, std::size_t origin, std::initializer_list<Section> allowed) {
+  ByteReader in(bytes, origin);
   while (in.left() > 0) {
     Span span;
     span.id_offset = in.offset();
     const std::uint8_t id = in.u8("section id");
-    if (id == 0 || static_cast<int>(id) <= previous) {
+    if (id == 0 || static_cast<int>(id) <= previous_) {
       fail(ErrorKind::corrupt, "section id at byte {}: {} found behind {}, ids must ascend from 1",
-           span.id_offset, id, previous);
+           span.id_offset, id, previous_);
     }
-    previous = id;
+    previous_ = id;
     const std::uint64_t length = in.varint("section length");
     span.offset = in.offset();
     if (length > in.left()) {
@@ -139,11 +138,37 @@ Sections::Sections(ByteSpan body, std::size_t origin, std::initializer_list<Sect
   }
 }
 
+void Sections::skip(Section id, std::size_t id_offset, std::size_t offset) noexcept {
+  spans_[static_cast<std::size_t>(id)] = {
+      .bytes = {}, .offset = offset, .id_offset = id_offset, .present = true};
+  previous_ = static_cast<int>(id);
+}
+
 const Span& Sections::required(Section id) const {
   const Span& span = (*this)[id];
   if (!span.present)
     fail(ErrorKind::corrupt, "section {} ({}): missing", static_cast<int>(id), section_name(id));
   return span;
+}
+
+std::optional<ChunksPlace> find_chunks(ByteSpan start, const Prelude& prelude) {
+  const std::uint64_t end = prelude.header_bytes + prelude.body_bytes;
+  std::size_t at = prelude.header_bytes;
+  while (at < start.size() && start[at] <= static_cast<std::uint8_t>(Section::chunks)) {
+    std::size_t last = at + 1;  // byte of the length
+    while (last < start.size() && start[last] >= 128) ++last;
+    if (last >= start.size()) return std::nullopt;
+    ByteReader in(start.subspan(at + 1), at + 1);
+    const std::uint64_t length = in.varint("section length");
+    const std::size_t payload = in.offset();
+    if (payload > end || length > end - payload) return std::nullopt;
+    if (start[at] == static_cast<std::uint8_t>(Section::chunks)) {
+      return ChunksPlace{.id_offset = at, .offset = payload, .length = length};
+    }
+    if (length > start.size() - payload) return std::nullopt;
+    at = payload + static_cast<std::size_t>(length);
+  }
+  return std::nullopt;
 }
 
 void write_section(Section id, ByteSpan payload, ByteWriter& out) {

@@ -62,16 +62,35 @@ struct Span {
 
 class Sections {
  public:
+  Sections() = default;
   /// Splits a body that starts `origin` bytes into the frame; only `allowed` ids (and optional
   /// ones) pass.
-  Sections(ByteSpan body, std::size_t origin, std::initializer_list<Section> allowed);
+  Sections(ByteSpan body, std::size_t origin, std::initializer_list<Section> allowed) {
+    read(body, origin, allowed);
+  }
+  /// The same of the sections that follow in the body.
+  void read(ByteSpan bytes, std::size_t origin, std::initializer_list<Section> allowed);
+  /// Notes a section whose payload is not at hand.
+  void skip(Section id, std::size_t id_offset, std::size_t offset) noexcept;
   const Span& operator[](Section id) const noexcept { return spans_[static_cast<std::size_t>(id)]; }
   /// The section, which must be there.
   const Span& required(Section id) const;
 
  private:
   std::array<Span, kSectionIds> spans_{};
+  int previous_ = -1;  ///< the id read last
 };
+
+/// Where the section `chunks` stands in a frame, and the bytes of its payload.
+struct ChunksPlace {
+  std::size_t id_offset = 0;
+  std::size_t offset = 0;
+  std::uint64_t length = 0;
+};
+
+/// Finds `chunks` in the beginning of a tensor's frame. nullopt when bytes before its payload are
+/// missing, and when it cannot come any more.
+std::optional<ChunksPlace> find_chunks(ByteSpan start, const Prelude& prelude);
 
 /// Appends a section with its payload.
 void write_section(Section id, ByteSpan payload, ByteWriter& out);

@@ -1,12 +1,17 @@
 #include "frame/tensor_body.h"
 
 #include <algorithm>
+#include <initializer_list>
 
 #include "base/fail.h"
 #include "base/hash.h"
 
 namespace gradwire::frame {
 namespace {
+
+constexpr std::initializer_list<Section> kTensorSections = {
+    Section::tensor, Section::tables, Section::dead,   Section::scales, Section::signs,
+    Section::taps,   Section::index,  Section::chunks, Section::trailer};
 
 ChunkEntry read_entry(ByteReader& in, bool has_second) {
   ChunkEntry entry;
@@ -39,7 +44,8 @@ void check_length(const TensorHeader& header, std::uint64_t c, const ChunkEntry&
   }
 }
 
-void read_index(TensorBody& body) {
+/// `available`: bytes of the payload of `chunks`.
+void read_index(TensorBody& body, std::uint64_t available) {
   const Span& span = body.sections.required(Section::index);
   const std::uint64_t chunks = body.header.chunk_count();
   // An entry takes two bytes at least, so a lying chunk count cannot ask for memory.
@@ -49,7 +55,6 @@ void read_index(TensorBody& body) {
   }
   body.index.reserve(static_cast<std::size_t>(chunks));
   ByteReader in = span.reader();
-  const std::uint64_t available = body.sections.required(Section::chunks).bytes.size();
   std::uint64_t offset = 0;
   for (std::uint64_t c = 0; c < chunks; ++c) {
     ChunkEntry entry = read_entry(in, body.has_second);
@@ -95,6 +100,23 @@ void check_absent(const TensorBody& body, std::initializer_list<Section> ids, co
   }
 }
 
+void read_header(TensorBody& body, std::uint64_t max_output) {
+  ByteReader in = body.sections.required(Section::tensor).reader();
+  body.header = read_tensor_header(in);
+  if (body.header.bytes() > max_output) {
+    fail(ErrorKind::limit,
+         "tensor: {} bytes of output are more than the limit of {}; raise max_output to allow it",
+         body.header.bytes(), max_output);
+  }
+  body.has_second = has_second_sequence(body.header);
+  if (body.header.elements == 0) {
+    check_absent(body,
+                 {Section::tables, Section::dead, Section::scales, Section::signs, Section::taps,
+                  Section::index, Section::chunks},
+                 "the tensor is empty");
+  }
+}
+
 }  // namespace
 
 bool has_second_sequence(const TensorHeader& header) noexcept {
@@ -110,30 +132,14 @@ std::size_t trailer_bytes(std::uint64_t chunks, bool checksums, bool in_archive)
 
 TensorBody read_tensor_body(ByteSpan bytes, std::size_t prelude, std::size_t origin, bool checksums,
                             std::uint64_t max_output) {
-  TensorBody body{.header = {},
-                  .has_second = false,
-                  .checksums = checksums,
-                  .in_archive = prelude == 0,
-                  .index = {},
-                  .sections = Sections(bytes.subspan(prelude), origin + prelude,
-                                       {Section::tensor, Section::tables, Section::dead,
-                                        Section::scales, Section::signs, Section::taps,
-                                        Section::index, Section::chunks, Section::trailer})};
-  ByteReader in = body.sections.required(Section::tensor).reader();
-  body.header = read_tensor_header(in);
-  if (body.header.bytes() > max_output) {
-    fail(ErrorKind::limit,
-         "tensor: {} bytes of output are more than the limit of {}; raise max_output to allow it",
-         body.header.bytes(), max_output);
-  }
-  body.has_second = has_second_sequence(body.header);
-  if (body.header.elements == 0) {
-    check_absent(body,
-                 {Section::tables, Section::dead, Section::scales, Section::signs, Section::taps,
-                  Section::index, Section::chunks},
-                 "the tensor is empty");
-  } else {
-    read_index(body);
+  TensorBody body;
+  body.checksums = checksums;
+  body.in_archive = prelude == 0;
+  body.sections.read(bytes.subspan(prelude), origin + prelude, kTensorSections);
+  read_header(body, max_output);
+  if (body.header.elements > 0) {
+    body.window = body.sections.required(Section::chunks).bytes;
+    read_index(body, body.window.size());
   }
   check_trailer(body);
   const Span& end = body.sections[body.header.elements == 0 ? Section::trailer : Section::chunks];
@@ -142,21 +148,49 @@ TensorBody read_tensor_body(ByteSpan bytes, std::size_t prelude, std::size_t ori
   return body;
 }
 
+TensorHeader peek_tensor_header(ByteSpan body, std::size_t origin) {
+  const Sections sections(body, origin, kTensorSections);
+  ByteReader in = sections.required(Section::tensor).reader();
+  return read_tensor_header(in);
+}
+
+TensorBody read_tensor_head(ByteSpan head, const Prelude& prelude, const ChunksPlace& chunks,
+                            std::uint64_t max_output) {
+  TensorBody body;
+  body.checksums = prelude.checksums();
+  const std::size_t begin = prelude.header_bytes;
+  body.sections.read(head.subspan(begin, chunks.id_offset - begin), begin, kTensorSections);
+  body.sections.skip(Section::chunks, chunks.id_offset, chunks.offset);
+  read_header(body, max_output);
+  read_index(body, chunks.length);
+  if (body.checksums) body.head_hash = hash64(head);
+  return body;
+}
+
+void read_tensor_rest(TensorBody& body, ByteSpan rest, std::size_t origin) {
+  body.sections.read(rest, origin, {Section::trailer});
+  check_trailer(body);
+}
+
 std::uint64_t chunk_checksum(std::uint64_t head_hash, std::uint64_t c, ByteSpan decoded,
                              ByteSpan side) noexcept {
   return hash64(decoded, head_hash + c + (side.empty() ? 0 : hash64(side)));
 }
 
-void verify_chunk(const TensorBody& body, std::uint64_t c, ByteSpan decoded, ByteSpan side) {
+void check_checksum(const TensorBody& body, std::uint64_t c, std::uint64_t found) {
   const Span& trailer = body.sections[Section::trailer];
   const std::uint64_t expected = load<std::uint64_t>(trailer.bytes.data() + 8 * c);
-  const std::uint64_t found =
-      body.header.elements == 0 ? body.head_hash : chunk_checksum(body.head_hash, c, decoded, side);
   if (found != expected) {
     fail(ErrorKind::corrupt,
          "checksum of chunk {} at byte {}: {:016x} expected, the decoded bytes give {:016x}", c,
          trailer.offset + 8 * c, expected, found);
   }
+}
+
+void verify_chunk(const TensorBody& body, std::uint64_t c, ByteSpan decoded, ByteSpan side) {
+  check_checksum(body, c,
+                 body.header.elements == 0 ? body.head_hash
+                                           : chunk_checksum(body.head_hash, c, decoded, side));
 }
 
 void write_index(const std::vector<ChunkEntry>& index, bool has_second, ByteWriter& out) {

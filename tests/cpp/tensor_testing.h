@@ -198,6 +198,28 @@ class TensorMaker {
   double walk_ = 0;
 };
 
+/// A small shape of up to eight dimensions.
+inline Shape draw_shape(std::mt19937_64& random) {
+  const auto below = [&](std::uint64_t limit) { return random() % limit; };
+  switch (below(6)) {
+    case 0:
+      return {below(5000)};
+    case 1:
+      return {1 + below(100), 1 + below(100)};
+    case 2:
+      return {1 + below(40), 1 + below(12), 3, 3};
+    case 3:
+      return {1 + below(30), 1 + below(30), 1 + below(8)};
+    case 4:
+      return {1 + below(12), 1 + below(12), 2, 3, 3};
+    default: {
+      Shape shape(below(9));
+      for (std::uint64_t& dim : shape) dim = 1 + below(4);
+      return shape;
+    }
+  }
+}
+
 /// A copy that owns no byte more than it shows, so that AddressSanitizer sees reads past its end.
 inline Bytes exact(std::span<const std::uint8_t> bytes) { return {bytes.begin(), bytes.end()}; }
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xxhash
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOL = Path(os.environ.get("GRADWIRE_CLI", ROOT / "build" / "release" / "gradwire"))
@@ -380,4 +381,7 @@ def test_methods_and_help_and_version_are_printed() -> None:
 def test_train_tables_writes_a_family_with_its_provenance(tmp_path: Path) -> None:
     out = tmp_path / "family.inc"
     run("train-tables", SAMPLES[0], "--tables", 2, "-o", out)
-    assert SAMPLES[0].name in out.read_text()
+    digest = xxhash.xxh3_64_hexdigest(SAMPLES[0].read_bytes())
+    line = next(line for line in out.read_text().splitlines() if SAMPLES[0].name in line)
+    assert line.startswith("//")
+    assert line.endswith(f" XXH3-64 {digest})")

@@ -74,6 +74,60 @@ def test_streams_take_pieces_of_any_size(piece: int) -> None:
         assert restored.tobytes() == data
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("checksum", [True, False])
+def test_values_can_be_drained_while_their_frame_comes_in(threads: int, checksum: bool) -> None:
+    x = gradient(2, (4, 60_000))
+    frame = gradwire.compress(x, checksum=checksum)
+    decompressor = gradwire.Decompressor(threads=threads)
+    assert decompressor.header() is None
+    assert decompressor.drain().size == 0
+    parts, done = [], False
+    for i in range(0, len(frame), 7001):
+        assert not done
+        done = decompressor.feed(frame[i : i + 7001])
+        parts.append(decompressor.drain())
+    assert done
+    assert sum(part.size > 0 for part in parts) > 2, "chunk after chunk"
+    assert decompressor.header() == (x.dtype, x.shape)
+    rest = decompressor.finish()
+    assert (rest.dtype, rest.shape) == (x.dtype, (0,))
+    assert np.concatenate(parts).tobytes() == x.tobytes()
+
+
+def test_finish_returns_what_was_not_drained() -> None:
+    x = gradient(3, (2, 60_000))
+    frame = gradwire.compress(x)
+    decompressor = gradwire.Decompressor()
+    decompressor.feed(frame[: len(frame) * 3 // 4])
+    first = decompressor.drain()
+    assert 0 < first.size < x.size
+    decompressor.feed(frame[len(frame) * 3 // 4 :])
+    assert np.concatenate([first, decompressor.finish()]).tobytes() == x.tobytes()
+    with pytest.raises(gradwire.TruncatedError, match="not complete"):
+        decompressor.finish()
+    decompressor.feed(frame)
+    assert decompressor.finish().shape == x.shape, "the next tensor has not been drained"
+
+
+def test_a_damaged_stream_is_found_out_by_its_end() -> None:
+    x = gradient(4, (2, 60_000))
+    frame = bytearray(gradwire.compress(x))
+    frame[-12] ^= 1  # in the trailer's checksums
+    decompressor = gradwire.Decompressor()
+    assert not decompressor.feed(frame[:-18])
+    assert decompressor.drain().tobytes() == x.tobytes(), "restored, not yet verified"
+    with pytest.raises(gradwire.CorruptError, match="checksum"):
+        decompressor.feed(frame[-18:])
+    assert decompressor.header() is None
+    with pytest.raises(gradwire.TruncatedError):
+        decompressor.finish()
+    with pytest.raises(gradwire.LimitError):
+        gradwire.Decompressor(max_output=1000).feed(frame[:-18])
+    with pytest.raises(gradwire.ArgumentError, match="archive"):
+        decompressor.feed(gradwire.compress_batch({"x": x})[:12])
+
+
 def test_streams_out_of_order_are_refused() -> None:
     compressor = gradwire.Compressor()
     for call in (lambda: compressor.feed(b"abcd"), compressor.finish):
@@ -83,6 +137,8 @@ def test_streams_out_of_order_are_refused() -> None:
     with pytest.raises(gradwire.ArgumentError, match="float64"):
         compressor.feed(np.zeros(2))
     compressor.feed(np.zeros(3, np.float32))
+    with pytest.raises(gradwire.ArgumentError, match="4 are left"):
+        compressor.feed(np.zeros(2, np.float32))
     with pytest.raises(gradwire.ArgumentError):
         compressor.finish()
     for dtype, shape in (("float3", (2,)), ("float32", (-1,)), ("float32", (1.5,))):

@@ -91,15 +91,15 @@ class Plane:
     value: int = 0
 
 
-def read_plane_parameters(reader: Reader, item_bytes: int, table_count: int) -> list[Plane]:
+def read_plane_parameters(reader: Reader, item_bytes: int, tables: list[Table]) -> list[Plane]:
     planes = []
     for _ in range(item_bytes):
         plane = Plane(reader.u8("plane mode", 0, 2))
         features_seen.add("plane/" + ("raw", "constant", "coded")[plane.mode])
         if plane.mode:
             plane.value = reader.u8("plane value" if plane.mode == 1 else "plane table")
-        if plane.mode == 2 and plane.value >= table_count:
-            raise corrupt(f"tensor: plane table {plane.value}, there are {table_count} tables")
+        if plane.mode == 2:
+            table_at(tables, plane.value, "tensor: plane").for_alphabet(256)
         planes.append(plane)
     return planes
 

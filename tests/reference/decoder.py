@@ -182,7 +182,7 @@ def decode_tensor(
 
     has_second = pipeline == 2
     if pipeline == 0:
-        planes = chunk.read_plane_parameters(reader, item_bytes, len(tables))
+        planes = chunk.read_plane_parameters(reader, item_bytes, tables)
     elif pipeline == 1:
         parameters = scaled.read_parameters(reader, dtype)
         has_second = parameters.counted and not parameters.joint

@@ -131,6 +131,14 @@ def table_cases() -> Iterator[Case]:
         "Kraft",
         "a table that no sequence uses is checked for itself",
     )
+    unknown_static = bytes([1]) + b.zigzag(0) + b.varint(2**40)
+    yield Case(
+        "table_unused_static_id",
+        scaled(tables=b.tables_section(TABLE16, unknown_static)).frame(),
+        "accepted",
+        "",
+        "the id of a table that nothing uses is not looked up",
+    )
 
     pairs = b.huffman_table({0: 1, 0x11: 1}, base=112, pairs=True)
     right = b.parts(RAW32, [bytes(2)])
@@ -257,3 +265,20 @@ def gennorm_cases() -> Iterator[Case]:
         {b.TABLES: b"\1\2\0\x0e\x14"},
     )
     yield Case("gennorm_of_plane", plane.frame(), "corrupt", "gennorm", "A is at most 126")
+    plane.chunks[:] = [Chunk(b.STORED, bytes(4))]
+    yield Case(
+        "gennorm_of_plane_without_sequence",
+        plane.frame(),
+        "corrupt",
+        "gennorm",
+        "a plane uses its table even if no chunk has the sequence",
+    )
+    for name, shape, form in (("step_log2_three", 96, 2), ("pairs", 0, 10)):
+        unused = bytes([form]) + b.zigzag(0) + bytes([shape, 20])
+        yield Case(
+            f"gennorm_unused_{name}",
+            scaled(tables=b.tables_section(TABLE16, unused)).frame(),
+            "corrupt",
+            "gennorm",
+            "a gennorm table that nothing uses is checked for itself",
+        )

@@ -113,13 +113,21 @@ void write_gennorm(const GennormParameters& parameters, ByteWriter& out) {
   if (bytes == 2) out.u16(parameters.more);
 }
 
-GennormParameters read_gennorm(ByteReader& in) {
+/// Refuses what is no table for any alphabet.
+GennormParameters read_gennorm(ByteReader& in, bool pairs) {
+  const std::size_t start = in.offset();
   GennormParameters parameters;
   parameters.shape = in.u8("tables, gennorm shape");
   parameters.scale = in.u8("tables, gennorm scale");
   const unsigned bytes = gennorm_more_bytes(parameters.shape);
   if (bytes == 1) parameters.more = in.u8("tables, gennorm mean");
   if (bytes == 2) parameters.more = in.u16("tables, gennorm other");
+  if ((parameters.shape >> 5 & 3) == 3 || pairs) {
+    fail(ErrorKind::corrupt,
+         "tables, gennorm shape at byte {}: {:#04x}{} found, step_log2 must be at most 2, without "
+         "pairs",
+         start, parameters.shape, pairs ? " with pairs" : "");
+  }
   return parameters;
 }
 
@@ -232,7 +240,7 @@ Table read_table(ByteReader& in) {
       table.static_id = in.varint("tables, static id");
       break;
     case Source::gennorm:
-      table.gennorm = read_gennorm(in);
+      table.gennorm = read_gennorm(in, table.pairs);
       break;
   }
   return table;
