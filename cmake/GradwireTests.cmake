@@ -27,6 +27,13 @@ foreach(source IN LISTS gradwire_test_sources)
     ${name} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-array-bounds>
                     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-stringop-overflow>
                     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-stringop-overread>)
+  # GoogleTest is parsed once, for the first of them.
+  if(gradwire_first_test)
+    target_precompile_headers(${name} REUSE_FROM ${gradwire_first_test})
+  else()
+    target_precompile_headers(${name} PRIVATE <gtest/gtest.h>)
+    set(gradwire_first_test ${name})
+  endif()
   add_test(NAME ${name} COMMAND ${name} --gtest_brief=1
            WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES TIMEOUT 600)
