@@ -41,12 +41,12 @@ void Histograms::floor(std::size_t sequence, unsigned alphabet) noexcept {
   for (unsigned s = 0; s < alphabet; ++s) ++single[sequence][s];
 }
 
-std::uint64_t ChunkEncoder::kept_chunks() const noexcept {
+bool ChunkEncoder::keeps_chunks() const noexcept {
   constexpr std::uint64_t kMostBytes = std::uint64_t{8} << 20;
   const frame::TensorHeader& header = plan_->header;
   // Symbols and masks take some four bytes an element in a scratch, words and records three words.
   const std::uint64_t chunk = header.chunk_elements * (4 + 3 * header.element_bytes());
-  return header.chunk_count() * chunk <= kMostBytes ? header.chunk_count() : 0;
+  return header.chunk_count() * chunk <= kMostBytes;
 }
 
 ByteSpan ChunkEncoder::chunk_bytes(std::uint64_t c) const noexcept {

@@ -44,9 +44,9 @@ class ChunkEncoder {
   virtual ~ChunkEncoder() = default;
   /// True when counts of a share of the elements will do: the code then gets room for every symbol.
   virtual bool counts_by_sample() const noexcept { return false; }
-  /// All chunks, or none: how many are kept once counted whole. encode() must then get the scratch
-  /// that count() got for the chunk, untouched in between.
-  std::uint64_t kept_chunks() const noexcept;
+  /// True when chunks are kept once counted whole: encode() must then get the scratch that count()
+  /// got for the chunk, untouched in between.
+  bool keeps_chunks() const noexcept;
   /// Adds the symbols of chunk c's first n elements to the counts; constant chunks add none.
   virtual void count(std::uint64_t c, std::size_t n, Scratch& scratch,
                      Histograms& histograms) const = 0;

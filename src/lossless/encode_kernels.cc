@@ -18,7 +18,8 @@ template <typename Word>
 class KernelEncoder final : public ChunkEncoder {
  public:
   KernelEncoder(const TensorView& tensor, Plan& plan)
-      : ChunkEncoder(tensor, plan), kept_(static_cast<std::size_t>(kept_chunks())) {}
+      : ChunkEncoder(tensor, plan),
+        kept_(keeps_chunks() ? static_cast<std::size_t>(plan.header.chunk_count()) : 0) {}
 
   bool counts_by_sample() const noexcept override { return true; }
   void floor_counts(Histograms& histograms) const noexcept override {

@@ -64,7 +64,8 @@ template <typename Word>
 class ScaledEncoder final : public ChunkEncoder {
  public:
   ScaledEncoder(const TensorView& tensor, Plan& plan)
-      : ChunkEncoder(tensor, plan), kept_(static_cast<std::size_t>(kept_chunks())) {}
+      : ChunkEncoder(tensor, plan),
+        kept_(keeps_chunks() ? static_cast<std::size_t>(plan.header.chunk_count()) : 0) {}
 
   /// Pair codes need the pairs that occur; single ones can spare a code for each of their symbols.
   bool counts_by_sample() const noexcept override { return alphabet() > 16; }

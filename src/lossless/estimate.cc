@@ -24,6 +24,15 @@ struct ResidualCounts {
   std::uint64_t map_bits = 0;  ///< of a flag map of the zeros
 };
 
+/// From the sample to the tensor.
+struct Extent {
+  std::uint64_t sampled;
+  std::uint64_t elements;
+  std::uint64_t whole(std::uint64_t bits) const noexcept {
+    return elements / sampled * bits + elements % sampled * bits / sampled;
+  }
+};
+
 namespace {
 
 constexpr unsigned kPlainWindow = 14;  ///< with zero and escape: 16 symbols, the fastest code
@@ -102,15 +111,6 @@ unsigned wide_window(const ResidualCounts& residuals, std::uint64_t escape_bits,
   }
   return size;
 }
-
-/// From the sample to the tensor.
-struct Extent {
-  std::uint64_t sampled;
-  std::uint64_t elements;
-  std::uint64_t whole(std::uint64_t bits) const noexcept {
-    return elements / sampled * bits + elements % sampled * bits / sampled;
-  }
-};
 
 std::vector<std::uint64_t> wide(std::span<const std::uint32_t> counts) {
   return {counts.begin(), counts.end()};
@@ -287,9 +287,8 @@ std::span<const std::uint8_t> Estimator<Word>::neighbours(const Plan& plan,
 /// Bits of the symbols, and of the counts if there are any.
 template <typename Word>
 std::uint64_t Estimator<Word>::symbol_bits(const Plan& plan, const ResidualCounts& residuals,
-                                           std::uint64_t elements) {
+                                           const Extent& extent) {
   const ScaledParameters& p = plan.header.scaled;
-  const Extent extent{sample_.words.size(), elements};
   const bool pairs = options_.pairs && options_.coder != Coder::ans;
   if (p.joint) {
     const auto sequence = neighbours(plan, residuals);
@@ -330,7 +329,7 @@ std::uint64_t Estimator<Word>::operator()(Plan& plan, std::size_t side_bytes) {
     bits += residuals.coded * p.record_bits();
   }
   const Extent extent{sample_.words.size(), plan.header.elements};
-  return symbol_bits(plan, residuals, plan.header.elements) + extent.whole(bits) + 8 * side_bytes;
+  return symbol_bits(plan, residuals, extent) + extent.whole(bits) + 8 * side_bytes;
 }
 
 template class Estimator<std::uint16_t>;

@@ -8,6 +8,7 @@
 
 namespace gradwire::lossless {
 
+struct Extent;
 struct ResidualCounts;
 
 /// Compares plans of the scaled pipeline for one tensor. The sample must outlive it.
@@ -27,7 +28,7 @@ class Estimator {
   void count_fractions(const ScaledParameters& p, const Word* words, std::size_t n,
                        std::uint8_t* counts);
   std::uint64_t symbol_bits(const Plan& plan, const ResidualCounts& residuals,
-                            std::uint64_t elements);
+                            const Extent& extent);
   std::span<const std::uint8_t> neighbours(const Plan& plan, const ResidualCounts& residuals);
 
   DType dtype_;

@@ -26,9 +26,8 @@ std::size_t batch_size(const frame::TensorHeader& header, int threads) {
 
 /// Tables from all symbols; of a tensor of many chunks from a share of each where that will do.
 void count_and_choose(const CompressOptions& options, const frame::TensorHeader& header,
-                      EncoderMemory& memory, ChunkEncoder& encoder) {
+                      EncoderMemory& memory, bool kept, ChunkEncoder& encoder) {
   const std::uint64_t chunks = header.chunk_count();
-  const bool kept = encoder.kept_chunks() == chunks;
   const std::size_t part = !kept && encoder.counts_by_sample() ? kCountedPart : 1;
   std::vector<Histograms> counts(memory.workers);
   parallel_for(static_cast<std::size_t>(chunks), options.threads,
@@ -86,9 +85,9 @@ class BodyWriter {
     const std::uint64_t chunks = plan.header.chunk_count();
     const std::size_t batch = batch_size(plan.header, options_.threads);
     const auto encoder = make_chunk_encoder(tensor_, plan);
-    kept_ = !plan.all_stored && encoder->kept_chunks() == chunks;
+    kept_ = !plan.all_stored && encoder->keeps_chunks();
     memory_.reserve(options_.threads, batch, kept_ ? chunks : 0);
-    if (!plan.all_stored) count_and_choose(options_, plan.header, memory_, *encoder);
+    if (!plan.all_stored) count_and_choose(options_, plan.header, memory_, kept_, *encoder);
     const Bytes head = write_head(plan);
     // The index stands before the chunks but is known after them: leave room, then close the gap.
     const std::size_t gap = frame::kMaxPrelude + head.size() + 2 * kMaxSectionHead +

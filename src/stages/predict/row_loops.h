@@ -6,6 +6,8 @@
 // variable would make such loops work in 32.
 #pragma once
 
+#include <utility>
+
 #include "stages/predict/scaled_rows.h"
 
 namespace gradwire::predict {
@@ -22,24 +24,14 @@ void with_layout(const Fields<Word>& fields, const Function& function) {
                                  : function(shift, std::false_type());
   };
   if constexpr (sizeof(Word) == 2) {
-    switch (fields.x_shift) {
-      case 5:
-        return with_sign(Constant<5>());
-      case 6:
-        return with_sign(Constant<6>());
-      case 7:
-        return with_sign(Constant<7>());
-      case 8:
-        return with_sign(Constant<8>());
-      case 9:
-        return with_sign(Constant<9>());
-      case 10:
-        return with_sign(Constant<10>());
-      default:
-        break;
-    }
+    const auto with_constant =
+        [&]<unsigned... kShifts>(std::integer_sequence<unsigned, kShifts...>) {
+          return ((fields.x_shift == kShifts && (with_sign(Constant<kShifts>()), true)) || ...);
+        };
+    // Those of bf16 and f16 with 0 to 2 fraction bits in the symbol.
+    if (with_constant(std::integer_sequence<unsigned, 5, 6, 7, 8, 9, 10>())) return;
   }
-  return with_sign(fields.x_shift);
+  with_sign(fields.x_shift);
 }
 
 /// Raw records of n words: rest bits, with the sign below them unless symbols have it.
