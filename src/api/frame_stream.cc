@@ -56,10 +56,7 @@ void FrameStream::note_header(const frame::TensorHeader& header) {
 }
 
 void FrameStream::advance(Bytes& out) {
-  if (part_ == Part::done) {
-    fail(ErrorKind::corrupt, "body_bytes at byte 8: {} bytes follow the frame's end",
-         received_ - size_);
-  }
+  if (part_ == Part::done) frame::refuse_surplus(received_ - size_);
   if (part_ == Part::head) read_head(out);
   if (part_ == Part::chunks) decode_ready(out);
   if (part_ == Part::rest) read_rest();
@@ -160,10 +157,7 @@ void FrameStream::decode_chunks(std::uint64_t end, Bytes& out) {
 void FrameStream::read_rest() {
   const std::uint64_t left = size_ - at_;
   if (pending_.size() < left) return;
-  if (pending_.size() > left) {
-    fail(ErrorKind::corrupt, "body_bytes at byte 8: {} bytes follow the frame's end",
-         received_ - size_);
-  }
+  if (pending_.size() > left) frame::refuse_surplus(received_ - size_);
   frame::read_tensor_rest(opened_->body, pending_, static_cast<std::size_t>(at_));
   if (options_.verify && opened_->body.checksums) {
     for (std::uint64_t c = 0; c < sums_.size(); ++c) {

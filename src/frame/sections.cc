@@ -85,6 +85,10 @@ std::optional<Prelude> peek_prelude(ByteSpan frame) {
   return prelude;
 }
 
+void refuse_surplus(std::uint64_t bytes) {
+  fail(ErrorKind::corrupt, "body_bytes at byte 8: {} bytes follow the frame's end", bytes);
+}
+
 Prelude read_prelude(ByteSpan frame) {
   const auto prelude = peek_prelude(frame);
   const std::uint64_t found = prelude ? frame.size() - prelude->header_bytes : 0;
@@ -95,10 +99,7 @@ Prelude read_prelude(ByteSpan frame) {
          "body_bytes at byte 8: the frame needs {} bytes after byte {}, {} are there",
          prelude->body_bytes, prelude->header_bytes, found);
   }
-  if (found > prelude->body_bytes) {
-    fail(ErrorKind::corrupt, "body_bytes at byte 8: {} bytes follow the frame's end",
-         found - prelude->body_bytes);
-  }
+  if (found > prelude->body_bytes) refuse_surplus(found - prelude->body_bytes);
   return *prelude;
 }
 

@@ -47,6 +47,8 @@ struct Prelude {
 
 /// Reads what stands before the body. nullopt when the bytes are a proper beginning but too few.
 std::optional<Prelude> peek_prelude(ByteSpan frame);
+/// Throws for bytes behind a frame.
+[[noreturn]] void refuse_surplus(std::uint64_t bytes);
 /// Reads the prelude and demands that the frame has exactly its body.
 Prelude read_prelude(ByteSpan frame);
 void write_prelude(std::uint16_t flags, std::uint64_t body_bytes, ByteWriter& out);

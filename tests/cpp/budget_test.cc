@@ -22,6 +22,16 @@ Bytes made_frame(const frame::TensorHeader& header,
   return exact(frame);
 }
 
+/// A vector of the scaled pipeline.
+frame::TensorHeader vector_header(DType dtype, std::uint64_t elements) {
+  frame::TensorHeader header;
+  header.dtype = dtype;
+  header.dims = {elements};
+  header.elements = elements;
+  header.pipeline = frame::Pipeline::scaled;
+  return header;
+}
+
 /// Index entries of constant chunks of zeros: two bytes for each 65536 elements.
 Bytes constant_index(std::uint64_t chunks) {
   Bytes index;
@@ -32,12 +42,14 @@ Bytes constant_index(std::uint64_t chunks) {
   return index;
 }
 
+/// All of a vector in constant chunks.
+Bytes constant_frame(const frame::TensorHeader& header) {
+  const Bytes index = constant_index(header.elements >> 16);
+  return made_frame(header, {{frame::Section::index, index}, {frame::Section::chunks, {}}});
+}
+
 TEST(Budget, IsCheckedBeforeMemoryIsAskedFor) {
-  frame::TensorHeader header;
-  header.dtype = DType::f32;
-  header.dims = {std::uint64_t{1} << 40};
-  header.elements = std::uint64_t{1} << 40;
-  header.pipeline = frame::Pipeline::scaled;
+  const frame::TensorHeader header = vector_header(DType::f32, std::uint64_t{1} << 40);
   const Bytes frame =
       made_frame(header, {{frame::Section::index, {}}, {frame::Section::chunks, {}}});
   ASSERT_LT(frame.size(), 64u);
@@ -53,13 +65,8 @@ TEST(Budget, IsCheckedBeforeMemoryIsAskedFor) {
 }
 
 TEST(Budget, ConstantChunksCannotMakeMoreThanIsAllowed) {
-  frame::TensorHeader header;
-  header.dtype = DType::f64;
-  header.dims = {std::uint64_t{1} << 30};
-  header.elements = std::uint64_t{1} << 30;
-  header.pipeline = frame::Pipeline::scaled;
-  const Bytes frame = made_frame(
-      header, {{frame::Section::index, constant_index(1 << 14)}, {frame::Section::chunks, {}}});
+  const frame::TensorHeader header = vector_header(DType::f64, std::uint64_t{1} << 30);
+  const Bytes frame = constant_frame(header);
   largest_request = 0;
   expect_error(ErrorKind::limit, [&] { decompress(frame); });
   expect_error(ErrorKind::limit, [&] { decompress_range(frame, 0, header.elements); });
@@ -69,13 +76,8 @@ TEST(Budget, ConstantChunksCannotMakeMoreThanIsAllowed) {
 }
 
 TEST(Budget, OfAStreamIsThatOfTheBytesThatCame) {
-  frame::TensorHeader header;
-  header.dtype = DType::f64;
-  header.dims = {std::uint64_t{1} << 30};
-  header.elements = std::uint64_t{1} << 30;
-  header.pipeline = frame::Pipeline::scaled;
-  const Bytes sound = made_frame(
-      header, {{frame::Section::index, constant_index(1 << 14)}, {frame::Section::chunks, {}}});
+  const frame::TensorHeader header = vector_header(DType::f64, std::uint64_t{1} << 30);
+  const Bytes sound = constant_frame(header);
   // The same sections in a frame that claims to be long enough for them.
   Bytes frame;
   ByteWriter out(frame);
@@ -98,11 +100,7 @@ TEST(Budget, OfAStreamIsThatOfTheBytesThatCame) {
 TEST(Budget, CoversTheLinesOfAView) {
   // 2^32 elements in constant chunks, a view of 2^30 rows: `dead` says in three bytes that none is
   // dead.
-  frame::TensorHeader header;
-  header.dtype = DType::bf16;
-  header.dims = {std::uint64_t{1} << 32};
-  header.elements = std::uint64_t{1} << 32;
-  header.pipeline = frame::Pipeline::scaled;
+  frame::TensorHeader header = vector_header(DType::bf16, std::uint64_t{1} << 32);
   header.scaled.columns = 4;
   const Bytes frame = made_frame(header, {{frame::Section::dead, {1, 2, 0}},
                                           {frame::Section::index, constant_index(1 << 16)},
