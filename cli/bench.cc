@@ -3,11 +3,11 @@
 #include <memory>
 #include <utility>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "command.h"
 #include "errors.h"
+#include "formatted.h"
 #include "input_bytes.h"
 #include "options.h"
 #include "paths.h"
@@ -80,8 +80,8 @@ void add_row(TextTable& table, const FileSpeed& file, double memcpy_bytes_per_s)
              with_separators(speed.original_bytes), with_separators(speed.compressed_bytes),
              fraction_text(static_cast<double>(speed.compressed_bytes),
                            static_cast<double>(speed.original_bytes)),
-             fmt::format("{:.3f}", compress / kGiga), fraction_text(compress, memcpy_bytes_per_s),
-             fmt::format("{:.3f}", decompress / kGiga),
+             formatted("{:.3f}", compress / kGiga), fraction_text(compress, memcpy_bytes_per_s),
+             formatted("{:.3f}", decompress / kGiga),
              fraction_text(decompress, memcpy_bytes_per_s)});
 }
 
@@ -91,8 +91,8 @@ std::string text_of(const std::vector<FileSpeed>& files, double memcpy_bytes_per
              "decompress GB/s", "of memcpy"});
   for (const FileSpeed& file : files) add_row(table, file, memcpy_bytes_per_s);
   if (files.size() > 1) add_row(table, total_of(files), memcpy_bytes_per_s);
-  return fmt::format("memcpy of 64 MiB, {} thread{}: {:.2f} GB/s\n{}", threads,
-                     threads == 1 ? "" : "s", memcpy_bytes_per_s / kGiga, table.text());
+  return formatted("memcpy of 64 MiB, {} thread{}: {:.2f} GB/s\n{}", threads,
+                   threads == 1 ? "" : "s", memcpy_bytes_per_s / kGiga, table.text());
 }
 
 Json json_of(const FileSpeed& file, double memcpy_bytes_per_s) {

@@ -2,10 +2,9 @@
 #include <memory>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "command.h"
 #include "errors.h"
+#include "formatted.h"
 #include "input_bytes.h"
 #include "options.h"
 #include "output_file.h"
@@ -70,10 +69,10 @@ class Compression {
 
   static void summarise(const InputFile& file, const std::string& output, std::size_t before,
                         std::size_t after) {
-    print(fmt::format("{} -> {}: {} -> {} bytes, size fraction {}\n",
-                      printable(shown_input(file.path)), printable(output), with_separators(before),
-                      with_separators(after),
-                      fraction_text(static_cast<double>(after), static_cast<double>(before))));
+    print(formatted("{} -> {}: {} -> {} bytes, size fraction {}\n",
+                    printable(shown_input(file.path)), printable(output), with_separators(before),
+                    with_separators(after),
+                    fraction_text(static_cast<double>(after), static_cast<double>(before))));
   }
 
   const CompressFlags& flags_;

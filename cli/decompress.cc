@@ -4,10 +4,9 @@
 #include <optional>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "command.h"
 #include "errors.h"
+#include "formatted.h"
 #include "frame_file.h"
 #include "input_bytes.h"
 #include "npy.h"
@@ -137,7 +136,7 @@ class Decompression {
 
   void summarise(const std::string& path, std::uint64_t bytes) const {
     if (is_standard_stream(path) || flags_.output.quiet) return;
-    print(fmt::format("{}: {} bytes\n", printable(path), with_separators(bytes)));
+    print(formatted("{}: {} bytes\n", printable(path), with_separators(bytes)));
   }
 
   const DecompressFlags& flags_;

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <new>
 
-#include <fmt/format.h>
+#include "formatted.h"
 
 namespace gradwire::cli {
 
@@ -32,7 +32,7 @@ int exit_code(ErrorKind kind) noexcept {
 void fail(ErrorKind kind, const std::string& message) { throw Error(kind, message); }
 
 void fail_errno(const std::string& what, int error) {
-  fail(ErrorKind::io, fmt::format("{}: {}", what, std::strerror(error)));
+  fail(ErrorKind::io, formatted("{}: {}", what, std::strerror(error)));
 }
 
 std::string printable(std::string_view text) {
@@ -40,7 +40,7 @@ std::string printable(std::string_view text) {
   for (const char character : text) {
     const auto byte = static_cast<unsigned char>(character);
     if (byte < 0x20 || byte == 0x7f) {
-      out += fmt::format("\\x{:02x}", byte);
+      out += formatted("\\x{:02x}", byte);
     } else {
       out += character;
     }
@@ -50,13 +50,13 @@ std::string printable(std::string_view text) {
 
 std::string in_quotes(std::string_view name) {
   constexpr std::size_t kMostBytes = 120;
-  if (name.size() <= kMostBytes) return fmt::format("'{}'", printable(name));
-  return fmt::format("'{}...' ({} bytes)", printable(name.substr(0, kMostBytes)), name.size());
+  if (name.size() <= kMostBytes) return formatted("'{}'", printable(name));
+  return formatted("'{}...' ({} bytes)", printable(name.substr(0, kMostBytes)), name.size());
 }
 
 void report(const std::string& file, const std::string& message) {
   const std::string where = file.empty() ? "" : printable(file) + ": ";
-  const std::string line = fmt::format("gradwire: {}{}\n", where, message);
+  const std::string line = formatted("gradwire: {}{}\n", where, message);
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
@@ -74,7 +74,7 @@ int guarded(const std::string& file, const std::function<void()>& work) {
     report(file, "out of memory");
     return kExitInternal;
   } catch (const std::exception& error) {
-    report(file, fmt::format("internal error: {}", error.what()));
+    report(file, formatted("internal error: {}", error.what()));
     return kExitInternal;
   }
 }

@@ -4,9 +4,8 @@
 #include <limits>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "errors.h"
+#include "formatted.h"
 #include "source.h"
 #include "text.h"
 
@@ -18,10 +17,10 @@ void check_magic(std::span<const std::uint8_t> bytes) {
   if (bytes.empty()) fail(ErrorKind::truncated, "is empty, no gradwire file");
   std::string found;
   for (const std::uint8_t byte : bytes.first(std::min<std::size_t>(bytes.size(), 4))) {
-    found += fmt::format(" {:02x}", byte);
+    found += formatted(" {:02x}", byte);
   }
   fail(bytes.size() < 4 ? ErrorKind::truncated : ErrorKind::corrupt,
-       fmt::format("not a gradwire file: byte 0 is the start of{}, not of GRDW", found));
+       formatted("not a gradwire file: byte 0 is the start of{}, not of GRDW", found));
 }
 
 /// Runs the work; errors name the tensor.
@@ -32,7 +31,7 @@ auto with_name(const std::string& name, Work work) {
   } catch (const Error& error) {
     const std::string message = error.what();
     if (name.empty() || message.find(in_quotes(name)) != std::string::npos) throw;
-    throw Error(error.kind(), fmt::format("tensor {}: {}", in_quotes(name), message));
+    throw Error(error.kind(), formatted("tensor {}: {}", in_quotes(name), message));
   }
 }
 
@@ -55,7 +54,7 @@ void FrameFile::list_tensors() {
     if (reader_) info.name = reader_->name(i);
     if (info.original_bytes > std::numeric_limits<std::uint64_t>::max() - data_bytes_) {
       fail(ErrorKind::corrupt,
-           fmt::format("tensor {}: the tensors together pass 2^64 bytes", in_quotes(info.name)));
+           formatted("tensor {}: the tensors together pass 2^64 bytes", in_quotes(info.name)));
     }
     data_bytes_ += info.original_bytes;
   }
@@ -66,9 +65,9 @@ SourceKind FrameFile::kind() const { return reader_ ? reader_->source_kind() : S
 std::size_t FrameFile::find(const std::optional<std::string>& name) const {
   if (!name) {
     if (size() == 1) return 0;
-    fail(ErrorKind::invalid_argument,
-         fmt::format("holds {} tensors; choose one with --tensor (gradwire info lists them)",
-                     size()));
+    fail(
+        ErrorKind::invalid_argument,
+        formatted("holds {} tensors; choose one with --tensor (gradwire info lists them)", size()));
   }
   if (!reader_) {
     fail(ErrorKind::invalid_argument, "holds a single tensor without a name; leave out --tensor");
@@ -112,9 +111,9 @@ void FrameFile::check_budget(std::uint64_t bytes) const {
   const std::uint64_t budget =
       options_.max_output > 0 ? options_.max_output : std::max(kLeast, bytes_.size() * kTimes);
   if (bytes <= budget) return;
-  fail(ErrorKind::limit, fmt::format("restores to {} bytes, the limit is {}; raise it with "
-                                     "--max-output",
-                                     with_separators(bytes), with_separators(budget)));
+  fail(ErrorKind::limit, formatted("restores to {} bytes, the limit is {}; raise it with "
+                                   "--max-output",
+                                   with_separators(bytes), with_separators(budget)));
 }
 
 std::string_view source_kind_name(SourceKind kind) {

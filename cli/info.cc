@@ -2,12 +2,12 @@
 #include <memory>
 #include <utility>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "command.h"
 #include "errors.h"
 #include "file_report.h"
+#include "formatted.h"
 #include "input_bytes.h"
 #include "options.h"
 #include "paths.h"
@@ -40,15 +40,15 @@ FileReport report_file(const InputFile& file, const DecompressOptions& options,
 // --- for people ----------------------------------------------------------------
 
 std::string share_text(const std::optional<ValueReport>& values, double ValueReport::* member) {
-  return values ? fmt::format("{:.4f}", (*values).*member) : "-";
+  return values ? formatted("{:.4f}", (*values).*member) : "-";
 }
 
 std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
 
 std::string chunk_text(const TensorInfo& info) {
   std::string text = std::to_string(info.chunks);
-  if (info.constant_chunks > 0) text += fmt::format(", {} constant", info.constant_chunks);
-  if (info.stored_chunks > 0) text += fmt::format(", {} stored", info.stored_chunks);
+  if (info.constant_chunks > 0) text += formatted(", {} constant", info.constant_chunks);
+  if (info.stored_chunks > 0) text += formatted(", {} stored", info.stored_chunks);
   return text;
 }
 
@@ -83,7 +83,7 @@ std::string text_of(const FileReport& report) {
     table.add(row_of(tensor, report.is_compressed));
   }
   const std::optional<ValueReport> mean = report.mean();
-  std::vector<std::string> total = {fmt::format("total, {} tensors", report.tensors.size()),
+  std::vector<std::string> total = {formatted("total, {} tensors", report.tensors.size()),
                                     "",
                                     "",
                                     with_separators(report.original_bytes()),
@@ -94,10 +94,9 @@ std::string text_of(const FileReport& report) {
                                   static_cast<double>(report.original_bytes())));
   }
   table.add(total);
-  return fmt::format("{}: {} bytes, source {} with a header of {} bytes\n{}",
-                     printable(report.name), with_separators(report.file_bytes),
-                     source_kind_name(report.kind), with_separators(report.source_header_bytes),
-                     table.text());
+  return formatted("{}: {} bytes, source {} with a header of {} bytes\n{}", printable(report.name),
+                   with_separators(report.file_bytes), source_kind_name(report.kind),
+                   with_separators(report.source_header_bytes), table.text());
 }
 
 // --- for programs --------------------------------------------------------------

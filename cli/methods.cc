@@ -3,10 +3,9 @@
 
 #include <string>
 
-#include <fmt/format.h>
-
 #include "command.h"
 #include "errors.h"
+#include "formatted.h"
 #include "text.h"
 
 namespace gradwire::cli {
@@ -19,9 +18,8 @@ int run() {
     table.add({std::string(method.name), std::string(method.traits), std::string(method.summary),
                std::string(method.source)});
     for (const MethodParameter& parameter : method.parameters) {
-      table.add({fmt::format("  {}=", parameter.name), std::string(parameter.range),
-                 std::string(parameter.meaning),
-                 fmt::format("default {}", parameter.default_value)});
+      table.add({formatted("  {}=", parameter.name), std::string(parameter.range),
+                 std::string(parameter.meaning), formatted("default {}", parameter.default_value)});
     }
   }
   print(table.text());

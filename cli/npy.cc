@@ -6,9 +6,8 @@
 #include <optional>
 #include <string_view>
 
-#include <fmt/format.h>
-
 #include "errors.h"
+#include "formatted.h"
 #include "source.h"
 
 namespace gradwire::cli {
@@ -57,7 +56,7 @@ Layout layout_of(std::span<const std::uint8_t> bytes) {
   const unsigned version = bytes[kVersionAt];
   if (version < 1 || version > 3) {
     fail(ErrorKind::unsupported,
-         fmt::format("npy version {} at byte {}; 1 to 3 are known", version, kVersionAt));
+         formatted("npy version {} at byte {}; 1 to 3 are known", version, kVersionAt));
   }
   const std::size_t length_bytes = version == 1 ? 2 : 4;
   const std::size_t start = kLengthAt + length_bytes;
@@ -67,12 +66,12 @@ Layout layout_of(std::span<const std::uint8_t> bytes) {
     length |= std::uint64_t{bytes[kLengthAt + i]} << (8 * i);
   }
   if (length > kMostHeaderBytes) {
-    fail(ErrorKind::corrupt, fmt::format("npy header length at byte {} is {}, at most {} are taken",
-                                         kLengthAt, length, kMostHeaderBytes));
+    fail(ErrorKind::corrupt, formatted("npy header length at byte {} is {}, at most {} are taken",
+                                       kLengthAt, length, kMostHeaderBytes));
   }
   if (length > bytes.size() - start) {
-    fail(ErrorKind::truncated, fmt::format("npy header length at byte {} is {}, but only {} follow",
-                                           kLengthAt, length, bytes.size() - start));
+    fail(ErrorKind::truncated, formatted("npy header length at byte {} is {}, but only {} follow",
+                                         kLengthAt, length, bytes.size() - start));
   }
   return {bytes.subspan(start, length), bytes.subspan(start + length), start};
 }
@@ -82,20 +81,19 @@ bool is_known_order(char order) { return order == '<' || order == '|' || order =
 
 void refuse_layout(const NpyDict& dict) {
   if (dict.descr.size() < 3 && dict.descr != "|O") {
-    fail(ErrorKind::corrupt, fmt::format("npy type {} is too short", in_quotes(dict.descr)));
+    fail(ErrorKind::corrupt, formatted("npy type {} is too short", in_quotes(dict.descr)));
   }
   if (dict.descr[0] == '>') {
     fail(ErrorKind::unsupported,
-         fmt::format(
-             "npy type {} is big-endian; convert it with x.astype(x.dtype.newbyteorder('<'))",
-             in_quotes(dict.descr)));
+         formatted("npy type {} is big-endian; convert it with x.astype(x.dtype.newbyteorder('<'))",
+                   in_quotes(dict.descr)));
   }
   if (dict.descr[1] == 'O') {
     fail(ErrorKind::unsupported,
          "npy arrays of Python objects hold pickles, no numbers; save numbers instead");
   }
   if (!is_known_order(dict.descr[0])) {
-    fail(ErrorKind::corrupt, fmt::format("npy type {} has no byte order", in_quotes(dict.descr)));
+    fail(ErrorKind::corrupt, formatted("npy type {} has no byte order", in_quotes(dict.descr)));
   }
   if (dict.fortran_order) {
     fail(ErrorKind::unsupported,
@@ -118,7 +116,7 @@ std::uint64_t bytes_by_name(const std::string& descr) {
   const char* const last = digits.data() + digits.size();
   const auto [end, error] = std::from_chars(digits.data(), last, size);
   if (end != last || error != std::errc() || size > kMost) {
-    fail(ErrorKind::unsupported, fmt::format("npy type {} is not known", in_quotes(descr)));
+    fail(ErrorKind::unsupported, formatted("npy type {} is not known", in_quotes(descr)));
   }
   return descr[1] == 'U' ? std::uint64_t{size} * 4 : size;
 }
@@ -128,9 +126,9 @@ void check_size(const NpyDict& dict, std::uint64_t element_bytes, std::size_t st
   const std::optional<std::uint64_t> wanted = checked_product(dict.shape, element_bytes);
   if (wanted == found) return;
   fail(wanted && *wanted < found ? ErrorKind::corrupt : ErrorKind::truncated,
-       fmt::format("npy array of {} x {} takes {} bytes from byte {} on, the file has {}",
-                   printable(dict.descr), shape_text(dict.shape),
-                   wanted ? std::to_string(*wanted) : std::string("too many"), start, found));
+       formatted("npy array of {} x {} takes {} bytes from byte {} on, the file has {}",
+                 printable(dict.descr), shape_text(dict.shape),
+                 wanted ? std::to_string(*wanted) : std::string("too many"), start, found));
 }
 
 }  // namespace
@@ -162,10 +160,10 @@ std::vector<std::uint8_t> npy_header(DType dtype, std::span<const std::uint64_t>
   const auto* const type = std::find_if(kTypes.begin(), kTypes.end(),
                                         [&](const NpyType& known) { return known.dtype == dtype; });
   std::string dims;
-  for (const std::uint64_t dimension : shape) dims += fmt::format("{}, ", dimension);
+  for (const std::uint64_t dimension : shape) dims += formatted("{}, ", dimension);
   if (shape.size() > 1) dims.resize(dims.size() - 2);  // a single dimension keeps its comma
   std::string text =
-      fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", type->descr, dims);
+      formatted("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", type->descr, dims);
   const std::size_t start = kLengthAt + 2;
   text.append(kAlignment - 1 - (start + text.size()) % kAlignment, ' ');
   text += '\n';

@@ -2,9 +2,8 @@
 #include <limits>
 #include <string_view>
 
-#include <fmt/format.h>
-
 #include "errors.h"
+#include "formatted.h"
 #include "npy.h"
 
 namespace gradwire::cli {
@@ -38,7 +37,7 @@ class DictScanner {
     const std::string found =
         at_ < text_.size() ? in_quotes(text_.substr(at_, 12)) : std::string("its end");
     fail(ErrorKind::corrupt,
-         fmt::format("npy header, byte {}: {} is wanted, found {}", start_ + at_, wanted, found));
+         formatted("npy header, byte {}: {} is wanted, found {}", start_ + at_, wanted, found));
   }
 
   void skip_blanks() {
@@ -53,7 +52,7 @@ class DictScanner {
   }
 
   void take(char character) {
-    if (!try_take(character)) refuse(fmt::format("{}", character));
+    if (!try_take(character)) refuse(formatted("{}", character));
   }
 
   bool try_word(std::string_view word) {

@@ -7,9 +7,8 @@
 #include <string_view>
 #include <thread>
 
-#include <fmt/format.h>
-
 #include "errors.h"
+#include "formatted.h"
 
 namespace gradwire::cli {
 namespace {
@@ -35,7 +34,7 @@ Zeros parse_zeros(const std::string& name) {
     if (name == known) return zeros;
   }
   fail(ErrorKind::invalid_argument,
-       fmt::format("--zeros {}: auto, none, in-band, runs or bitmap is wanted", printable(name)));
+       formatted("--zeros {}: auto, none, in-band, runs or bitmap is wanted", printable(name)));
 }
 
 void add_threads(CLI::App& command, int& threads) {
@@ -137,7 +136,7 @@ std::uint64_t parse_byte_count(const std::string& text) {
   const bool is_number = error == std::errc() && number >= 0 && number <= kMost;
   if (!is_number || unit.size() > 1 || (!unit.empty() && power == 0)) {
     fail(ErrorKind::invalid_argument,
-         fmt::format("'{}' is no size; write bytes, or 64K, 1.5M, 2G", printable(text)));
+         formatted("'{}' is no size; write bytes, or 64K, 1.5M, 2G", printable(text)));
   }
   return static_cast<std::uint64_t>(number);
 }
@@ -149,16 +148,15 @@ std::vector<std::uint64_t> parse_shape(const std::string& text) {
     const auto dimension = parse_number(std::string_view(text).substr(begin, end - begin));
     if (!dimension) {
       fail(ErrorKind::invalid_argument,
-           fmt::format("--shape {}: whole numbers with commas between are wanted, such as 10,20",
-                       printable(text)));
+           formatted("--shape {}: whole numbers with commas between are wanted, such as 10,20",
+                     printable(text)));
     }
     shape.push_back(*dimension);
     begin = end + 1;
   }
   if (shape.size() > kMostDimensions) {
-    fail(ErrorKind::invalid_argument,
-         fmt::format("--shape has {} dimensions, at most {} are allowed", shape.size(),
-                     kMostDimensions));
+    fail(ErrorKind::invalid_argument, formatted("--shape has {} dimensions, at most {} are allowed",
+                                                shape.size(), kMostDimensions));
   }
   return shape;
 }
@@ -175,11 +173,11 @@ std::pair<std::uint64_t, std::uint64_t> parse_range(const std::string& text, std
   }
   if (!first || !last) {
     fail(ErrorKind::invalid_argument,
-         fmt::format("--range {}: A:B is wanted, elements A to B - 1", printable(text)));
+         formatted("--range {}: A:B is wanted, elements A to B - 1", printable(text)));
   }
   if (*first > *last || *last > count) {
     fail(ErrorKind::invalid_argument,
-         fmt::format("--range {}: the tensor has elements 0:{}", printable(text), count));
+         formatted("--range {}: the tensor has elements 0:{}", printable(text), count));
   }
   return {*first, *last};
 }

@@ -8,10 +8,10 @@
 #include <unistd.h>
 #include <utility>
 
-#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include "errors.h"
+#include "formatted.h"
 #include "input_bytes.h"
 #include "signals.h"
 
@@ -129,9 +129,9 @@ void OutputFile::rename_temporary() {
 void OutputFile::fail_write(int error) const {
   const std::string name = is_standard_stream(path_) ? "stdout" : printable(path_);
   if (error == EEXIST) {
-    fail(ErrorKind::io, fmt::format("{} exists; overwrite it with -f", name));
+    fail(ErrorKind::io, formatted("{} exists; overwrite it with -f", name));
   }
-  fail_errno(fmt::format("cannot write {}", name), error);
+  fail_errno(formatted("cannot write {}", name), error);
 }
 
 }  // namespace gradwire::cli

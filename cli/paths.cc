@@ -6,10 +6,8 @@
 #include <filesystem>
 #include <utility>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "errors.h"
+#include "formatted.h"
 #include "input_bytes.h"
 
 namespace gradwire::cli {
@@ -39,7 +37,7 @@ std::vector<InputFile> files_in(const std::string& folder,
             [](const InputFile& a, const InputFile& b) { return a.path < b.path; });
   if (files.empty()) {
     fail(ErrorKind::invalid_argument,
-         fmt::format("no files in this folder end in {}", fmt::join(endings, " or ")));
+         formatted("no files in this folder end in {}", fmt::join(endings, " or ")));
   }
   return files;
 }
@@ -117,8 +115,8 @@ OutputNames::OutputNames(std::string wanted, const InputSet& inputs)
   is_folder_ = !wanted_.empty() && (wanted_.back() == '/' || is_folder(wanted_));
   if (!wanted_.empty() && !is_folder_ && !is_one_file_) {
     fail(ErrorKind::invalid_argument,
-         fmt::format("-o {}: several inputs go into a folder; make it, or end its name with /",
-                     printable(wanted_)));
+         formatted("-o {}: several inputs go into a folder; make it, or end its name with /",
+                   printable(wanted_)));
   }
 }
 
@@ -132,7 +130,7 @@ std::string OutputNames::next(const InputFile& input, const std::string& name) {
   path = fs::path(path).lexically_normal().string();
   if (std::find(used_.begin(), used_.end(), path) != used_.end()) {
     fail(ErrorKind::invalid_argument,
-         fmt::format("another input of this call went to {} already", printable(path)));
+         formatted("another input of this call went to {} already", printable(path)));
   }
   used_.push_back(path);
   return path;
@@ -147,7 +145,7 @@ std::string OutputNames::place(const InputFile& input, const std::string& name) 
   const fs::path folder = fs::path(wanted_) / fs::path(input.below).parent_path();
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) fail_errno(fmt::format("cannot make folder {}", folder.string()), error.value());
+  if (error) fail_errno(formatted("cannot make folder {}", folder.string()), error.value());
   return (folder / name).string();
 }
 

@@ -5,9 +5,8 @@
 #include <unistd.h>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "errors.h"
+#include "formatted.h"
 
 namespace gradwire::cli {
 namespace {
@@ -45,9 +44,9 @@ void Progress::draw(double elapsed_s) {
           : std::min(1.0, static_cast<double>(done_bytes_) / static_cast<double>(total_bytes_));
   const auto filled = static_cast<std::size_t>(share * kBarWidth);
   const std::string line =
-      fmt::format("\r\x1b[K{} [{}{}] {:3.0f} %  {:.0f} MB/s", label_, std::string(filled, '#'),
-                  std::string(kBarWidth - filled, '.'), share * 100,
-                  static_cast<double>(done_bytes_) / 1e6 / elapsed_s);
+      formatted("\r\x1b[K{} [{}{}] {:3.0f} %  {:.0f} MB/s", label_, std::string(filled, '#'),
+                std::string(kBarWidth - filled, '.'), share * 100,
+                static_cast<double>(done_bytes_) / 1e6 / elapsed_s);
   std::fputs(line.c_str(), stderr);
   is_drawn_ = true;
 }

@@ -5,9 +5,8 @@
 #include <string_view>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "errors.h"
+#include "formatted.h"
 #include "safetensors_header.h"
 #include "source.h"
 
@@ -42,29 +41,28 @@ const KnownType* find_type(std::string_view name) {
 }
 
 [[noreturn]] void refuse(const SafetensorsEntry& entry, const std::string& what) {
-  fail(ErrorKind::corrupt, fmt::format("tensor {} (safetensors header, byte {}): {}",
-                                       in_quotes(entry.name), entry.place, what));
+  fail(ErrorKind::corrupt, formatted("tensor {} (safetensors header, byte {}): {}",
+                                     in_quotes(entry.name), entry.place, what));
 }
 
 /// The JSON text; checks the length in front of it.
 std::span<const std::uint8_t> header_text(std::span<const std::uint8_t> bytes) {
   if (bytes.size() < kLengthBytes) {
     fail(ErrorKind::truncated,
-         fmt::format("not a safetensors file: {} bytes, the header's length alone takes {}",
-                     bytes.size(), kLengthBytes));
+         formatted("not a safetensors file: {} bytes, the header's length alone takes {}",
+                   bytes.size(), kLengthBytes));
   }
   std::uint64_t length = 0;
   for (unsigned i = 0; i < kLengthBytes; ++i) length |= std::uint64_t{bytes[i]} << (8 * i);
   if (length > kMostHeaderBytes) {
-    fail(
-        ErrorKind::corrupt,
-        fmt::format("not a safetensors file: header length at byte 0 is {}, at most {} are allowed",
-                    length, kMostHeaderBytes));
+    fail(ErrorKind::corrupt,
+         formatted("not a safetensors file: header length at byte 0 is {}, at most {} are allowed",
+                   length, kMostHeaderBytes));
   }
   if (length > bytes.size() - kLengthBytes) {
     fail(ErrorKind::truncated,
-         fmt::format("safetensors header length at byte 0 is {}, but only {} bytes follow", length,
-                     bytes.size() - kLengthBytes));
+         formatted("safetensors header length at byte 0 is {}, but only {} bytes follow", length,
+                   bytes.size() - kLengthBytes));
   }
   return bytes.subspan(kLengthBytes, length);
 }
@@ -72,12 +70,12 @@ std::span<const std::uint8_t> header_text(std::span<const std::uint8_t> bytes) {
 void check_length(const SafetensorsEntry& entry, unsigned bits, std::uint64_t length) {
   const std::optional<std::uint64_t> wanted = checked_product(entry.shape, bits);
   const std::string what =
-      fmt::format("{} of shape {}", printable(entry.dtype), shape_text(entry.shape));
+      formatted("{} of shape {}", printable(entry.dtype), shape_text(entry.shape));
   if (!wanted) refuse(entry, what + " is too large to exist");
   if (*wanted % 8 != 0) refuse(entry, what + " ends within a byte");
   if (*wanted / 8 != length) {
-    refuse(entry, fmt::format("{} takes {} bytes, data_offsets [{}, {}] hold {}", what, *wanted / 8,
-                              entry.offsets[0], entry.offsets[1], length));
+    refuse(entry, formatted("{} takes {} bytes, data_offsets [{}, {}] hold {}", what, *wanted / 8,
+                            entry.offsets[0], entry.offsets[1], length));
   }
 }
 
@@ -105,27 +103,27 @@ void check_places(const std::vector<SafetensorsEntry>& entries, std::uint64_t st
   std::uint64_t end = 0;
   for (const SafetensorsEntry& entry : entries) {
     const std::string offsets =
-        fmt::format("data_offsets [{}, {}]", entry.offsets[0], entry.offsets[1]);
+        formatted("data_offsets [{}, {}]", entry.offsets[0], entry.offsets[1]);
     if (entry.offsets[1] < entry.offsets[0]) refuse(entry, offsets + " end before they begin");
     if (entry.offsets[1] > size) {
-      refuse(entry, fmt::format("{} reach past the end of the file, whose data are {} bytes from "
-                                "byte {} on",
-                                offsets, size, start));
+      refuse(entry, formatted("{} reach past the end of the file, whose data are {} bytes from "
+                              "byte {} on",
+                              offsets, size, start));
     }
     if (entry.offsets[0] < end) {
-      refuse(entry, fmt::format("{} overlap another tensor, which ends at {} (byte {} of the file)",
-                                offsets, end, start + end));
+      refuse(entry, formatted("{} overlap another tensor, which ends at {} (byte {} of the file)",
+                              offsets, end, start + end));
     }
     if (entry.offsets[0] > end) {
-      refuse(entry, fmt::format("{} leave a hole of {} bytes before them, from byte {} of the file "
-                                "on",
-                                offsets, entry.offsets[0] - end, start + end));
+      refuse(entry, formatted("{} leave a hole of {} bytes before them, from byte {} of the file "
+                              "on",
+                              offsets, entry.offsets[0] - end, start + end));
     }
     end = entry.offsets[1];
   }
   if (end != size) {
     fail(ErrorKind::corrupt,
-         fmt::format("{} bytes at byte {} belong to no tensor", size - end, start + end));
+         formatted("{} bytes at byte {} belong to no tensor", size - end, start + end));
   }
 }
 

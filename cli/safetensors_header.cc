@@ -4,10 +4,10 @@
 #include <unordered_set>
 #include <utility>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "errors.h"
+#include "formatted.h"
 
 namespace gradwire::cli {
 namespace {
@@ -49,7 +49,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
   bool null() override { return other_value("null"); }
   bool boolean(bool /*value*/) override { return other_value("a boolean"); }
   bool number_integer(number_integer_t value) override {
-    return other_value(fmt::format("{}", value));
+    return other_value(formatted("{}", value));
   }
   bool number_float(number_float_t /*value*/, const string_t& text) override {
     return other_value(text);
@@ -62,7 +62,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
     } else if (is_inside(Place::offsets)) {
       entries_.back().offsets.push_back(value);
     } else {
-      return other_value(fmt::format("{}", value));
+      return other_value(formatted("{}", value));
     }
     return true;
   }
@@ -129,9 +129,9 @@ class HeaderReader : public nlohmann::json_sax<json> {
     const std::string text = error.what();
     const std::size_t reason = text.find("syntax error");
     fail(ErrorKind::corrupt,
-         fmt::format("safetensors header is not JSON, at byte {}: {}",
-                     start_ + (position == 0 ? 0 : position - 1),
-                     printable(reason == std::string::npos ? text : text.substr(reason))));
+         formatted("safetensors header is not JSON, at byte {}: {}",
+                   start_ + (position == 0 ? 0 : position - 1),
+                   printable(reason == std::string::npos ? text : text.substr(reason))));
   }
 
  private:
@@ -145,9 +145,9 @@ class HeaderReader : public nlohmann::json_sax<json> {
     const bool is_in_entry =
         expected_ == Place::entry || (open_.size() > 1 && open_[1] == Place::entry);
     const std::string tensor =
-        is_in_entry ? fmt::format("tensor {}: ", in_quotes(entries_.back().name)) : "";
+        is_in_entry ? formatted("tensor {}: ", in_quotes(entries_.back().name)) : "";
     fail(ErrorKind::corrupt,
-         fmt::format("safetensors header, before byte {}: {}{}", position(), tensor, what));
+         formatted("safetensors header, before byte {}: {}{}", position(), tensor, what));
   }
 
   void begin_entry(const std::string& name) {
@@ -162,7 +162,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
     expected_ = Place::ignored;
     for (unsigned i = 0; i < 3; ++i) {
       if (name != kFields[i]) continue;
-      if ((seen_ >> i & 1U) != 0) refuse(fmt::format("{} stands twice", kFields[i]));
+      if ((seen_ >> i & 1U) != 0) refuse(formatted("{} stands twice", kFields[i]));
       seen_ |= 1U << i;
       expected_ = kPlaces[i];
     }
@@ -170,11 +170,10 @@ class HeaderReader : public nlohmann::json_sax<json> {
 
   void check_entry() const {
     for (unsigned i = 0; i < 3; ++i) {
-      if ((seen_ >> i & 1U) == 0) refuse(fmt::format("{} is missing", kFields[i]));
+      if ((seen_ >> i & 1U) == 0) refuse(formatted("{} is missing", kFields[i]));
     }
     if (entries_.back().offsets.size() != 2) {
-      refuse(
-          fmt::format("data_offsets has {} numbers instead of 2", entries_.back().offsets.size()));
+      refuse(formatted("data_offsets has {} numbers instead of 2", entries_.back().offsets.size()));
     }
   }
 

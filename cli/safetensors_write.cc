@@ -1,10 +1,9 @@
 #include <algorithm>
 #include <cctype>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "formatted.h"
 #include "frame_file.h"
 
 namespace gradwire::cli {
@@ -31,9 +30,9 @@ std::vector<std::uint8_t> safetensors_header(std::span<const TensorInfo> tensors
   std::uint64_t begin = 0;
   for (const TensorInfo& tensor : tensors) {
     const std::uint64_t end = begin + tensor.original_bytes;
-    text += fmt::format(R"({}{}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
-                        text.size() > 1 ? "," : "", json_string(tensor.name),
-                        safetensors_dtype(tensor.dtype), fmt::join(tensor.shape, ","), begin, end);
+    text += formatted(R"({}{}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
+                      text.size() > 1 ? "," : "", json_string(tensor.name),
+                      safetensors_dtype(tensor.dtype), fmt::join(tensor.shape, ","), begin, end);
     begin = end;
   }
   text += "}";

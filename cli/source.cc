@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include "errors.h"
+#include "formatted.h"
 
 namespace gradwire::cli {
 
@@ -26,7 +24,7 @@ std::optional<std::uint64_t> checked_product(std::span<const std::uint64_t> shap
 
 std::string shape_text(std::span<const std::uint64_t> shape) {
   if (shape.empty()) return "scalar";
-  return fmt::format("{}", fmt::join(shape, " x "));
+  return formatted("{}", fmt::join(shape, " x "));
 }
 
 bool looks_like_frame(std::span<const std::uint8_t> bytes) {
@@ -39,8 +37,8 @@ Source read_raw(std::span<const std::uint8_t> bytes, DType dtype,
   const std::uint64_t size = element_size(dtype);
   if (!shape && bytes.size() % size != 0) {
     fail(ErrorKind::invalid_argument,
-         fmt::format("{} bytes are no whole number of {} elements of {} bytes", bytes.size(),
-                     dtype_name(dtype), size));
+         formatted("{} bytes are no whole number of {} elements of {} bytes", bytes.size(),
+                   dtype_name(dtype), size));
   }
   SourceTensor tensor{"data", dtype, {bytes.size() / size}, bytes};
   if (shape) {
@@ -48,9 +46,9 @@ Source read_raw(std::span<const std::uint8_t> bytes, DType dtype,
     const std::optional<std::uint64_t> wanted = checked_product(*shape, size);
     if (wanted != bytes.size()) {
       fail(ErrorKind::invalid_argument,
-           fmt::format("{} elements of {} take {} bytes, the input has {}", shape_text(*shape),
-                       dtype_name(dtype), wanted ? std::to_string(*wanted) : "too many"s,
-                       bytes.size()));
+           formatted("{} elements of {} take {} bytes, the input has {}", shape_text(*shape),
+                     dtype_name(dtype), wanted ? std::to_string(*wanted) : "too many"s,
+                     bytes.size()));
     }
   }
   return {SourceKind::raw, {}, {std::move(tensor)}};

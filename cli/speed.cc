@@ -6,9 +6,8 @@
 #include <limits>
 #include <thread>
 
-#include <fmt/format.h>
-
 #include "errors.h"
+#include "formatted.h"
 
 namespace gradwire::cli {
 namespace {
@@ -52,7 +51,7 @@ void check_same(const std::vector<SourceTensor>& tensors,
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (!std::equal(out[i].begin(), out[i].end(), tensors[i].data.begin(), tensors[i].data.end())) {
       fail(ErrorKind::corrupt,
-           fmt::format("tensor {} did not come back", in_quotes(tensors[i].name)));
+           formatted("tensor {} did not come back", in_quotes(tensors[i].name)));
     }
   }
 }
@@ -81,7 +80,7 @@ std::vector<SourceTensor> repeated(const std::vector<SourceTensor>& tensors,
   for (std::uint64_t copy = 1; copy < copies; ++copy) {
     for (const SourceTensor& tensor : tensors) {
       all.push_back(tensor);
-      all.back().name += fmt::format("#{}", copy);
+      all.back().name += formatted("#{}", copy);
     }
   }
   return all;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
+#include "formatted.h"
 
 namespace gradwire::cli {
 namespace {
@@ -23,7 +23,7 @@ std::string with_separators(std::uint64_t number) {
 }
 
 std::string fraction_text(double part, double whole) {
-  return whole > 0 ? fmt::format("{:.4f}", part / whole) : "-";
+  return whole > 0 ? formatted("{:.4f}", part / whole) : "-";
 }
 
 std::string TextTable::text() const {

@@ -3,10 +3,9 @@
 #include <memory>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "command.h"
 #include "errors.h"
+#include "formatted.h"
 #include "gradwire/tables.h"
 #include "input_bytes.h"
 #include "options.h"
@@ -37,9 +36,9 @@ std::string train_on(TableTrainer& trainer, const InputFile& file, const RawLayo
     progress.advance(tensor.data.size());
   }
   const std::string name = std::filesystem::path(shown_input(file.path)).filename().string();
-  return fmt::format("  {} ({} tensors, {} bytes, XXH3-64 {:016x})\n", printable(name),
-                     source.tensors.size(), with_separators(input.bytes().size()),
-                     training_file_hash(input.bytes()));
+  return formatted("  {} ({} tensors, {} bytes, XXH3-64 {:016x})\n", printable(name),
+                   source.tensors.size(), with_separators(input.bytes().size()),
+                   training_file_hash(input.bytes()));
 }
 
 int run(const TrainFlags& flags) {
@@ -48,8 +47,8 @@ int run(const TrainFlags& flags) {
   const std::string target = flags.output.output.empty() ? "-" : flags.output.output;
   TableTrainer trainer(compress_options(flags.codec));
   std::string provenance =
-      fmt::format("gradwire {} train-tables --tables {} --level {} --coder {}\n", GRADWIRE_VERSION,
-                  flags.tables, flags.codec.level, flags.codec.coder);
+      formatted("gradwire {} train-tables --tables {} --level {} --coder {}\n", GRADWIRE_VERSION,
+                flags.tables, flags.codec.level, flags.codec.coder);
   const int code = for_each_file(inputs, [&](const InputFile& file) {
     provenance += train_on(trainer, file, raw, flags.output.quiet);
   });

@@ -2,10 +2,9 @@
 #include <algorithm>
 #include <memory>
 
-#include <fmt/format.h>
-
 #include "command.h"
 #include "errors.h"
+#include "formatted.h"
 #include "frame_file.h"
 #include "input_bytes.h"
 #include "options.h"
@@ -37,9 +36,9 @@ void verify_file(const InputFile& file, const VerifyFlags& flags,
     progress.advance(data.size());
   }
   if (flags.quiet) return;
-  print(fmt::format("{}: ok, {} tensors, {} bytes, {}\n", printable(shown_input(file.path)),
-                    frame.size(), with_separators(total),
-                    has_checksums ? "checksums agree" : "decodes, but carries no checksums"));
+  print(formatted("{}: ok, {} tensors, {} bytes, {}\n", printable(shown_input(file.path)),
+                  frame.size(), with_separators(total),
+                  has_checksums ? "checksums agree" : "decodes, but carries no checksums"));
 }
 
 }  // namespace

@@ -16,8 +16,8 @@ using frame::Pipeline;
 
 std::string describe_gennorm(const entropy::GennormParameters& parameters) {
   constexpr std::array kMore{"", ", mean", ", mixture"};  // by bytes
-  return fmt::format(" gennorm(shape={:.2f}{})", entropy::gennorm_shape(parameters.shape),
-                     kMore[entropy::gennorm_more_bytes(parameters.shape)]);
+  return formatted(" gennorm(shape={:.2f}{})", entropy::gennorm_shape(parameters.shape),
+                   kMore[entropy::gennorm_more_bytes(parameters.shape)]);
 }
 
 std::string describe_tables(const std::vector<entropy::Table>& tables) {
@@ -26,7 +26,7 @@ std::string describe_tables(const std::vector<entropy::Table>& tables) {
     if (!text.empty()) text += ", ";
     text += table.coder == entropy::CoderId::ans ? "ans" : "huffman";
     if (table.source == entropy::Source::dynamic) text += " dynamic";
-    if (table.source == entropy::Source::fixed) text += fmt::format(" static {}", table.static_id);
+    if (table.source == entropy::Source::fixed) text += formatted(" static {}", table.static_id);
     if (table.source == entropy::Source::gennorm) {
       text += describe_gennorm(table.gennorm);
     }
@@ -39,11 +39,11 @@ std::string describe_prediction(const lossless::TensorDecoder& decoder) {
   const frame::TensorHeader& header = decoder.body().header;
   if (header.pipeline == Pipeline::planes) return "none";
   if (header.pipeline == Pipeline::kernels)
-    return fmt::format("taps(a={})", static_cast<int>(decoder.taps().effort) - 1);
+    return formatted("taps(a={})", static_cast<int>(decoder.taps().effort) - 1);
   const ScaledParameters& p = header.scaled;
-  std::string text = p.has_scales ? fmt::format("rows+columns/{}",
-                                                p.halved ? 2u << p.step_log2 : 1u << p.step_log2)
-                                  : "constant";
+  std::string text =
+      p.has_scales ? formatted("rows+columns/{}", p.halved ? 2u << p.step_log2 : 1u << p.step_log2)
+                   : "constant";
   if (p.sign_mode == SignMode::tap) text += "+tap";
   return text;
 }
@@ -57,9 +57,7 @@ std::string describe_signs(const frame::TensorHeader& header) {
 
 std::string describe_zeros(const lossless::TensorDecoder& decoder) {
   std::string text;
-  const auto add = [&](const char* word) {
-    text += text.empty() ? word : fmt::format("+{}", word);
-  };
+  const auto add = [&](const char* word) { text += text.empty() ? word : formatted("+{}", word); };
   if (!decoder.grid().row_dead.empty()) add("rows");
   if (!decoder.grid().column_dead.empty()) add("columns");
   if (decoder.body().header.pipeline == Pipeline::scaled && decoder.body().header.scaled.has_zero)
@@ -77,8 +75,8 @@ std::string describe_fractions(const frame::TensorHeader& header) {
   const bool kernels = header.pipeline == Pipeline::kernels;
   const unsigned kept = kernels ? header.kernels.kept : header.scaled.kept;
   const bool counted = kernels ? header.kernels.counted : header.scaled.counted;
-  return fmt::format("{} of {} bits{}", kept, float_format(header.dtype).fraction_bits,
-                     counted ? ", counted" : "");
+  return formatted("{} of {} bits{}", kept, float_format(header.dtype).fraction_bits,
+                   counted ? ", counted" : "");
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ void check_threads(int threads) {
 }
 
 std::string dims_text(std::span<const std::uint64_t> dims) {
-  return fmt::format("({})", fmt::join(dims, ", "));
+  return formatted("({})", fmt::join(dims, ", "));
 }
 
 }  // namespace

@@ -22,9 +22,9 @@ std::string upper_name(DType dtype) {
 std::string render_entry(const SourceTensor& tensor, std::uint64_t& offset) {
   const std::uint64_t begin = offset;
   offset += tensor.bytes;
-  return fmt::format("\"{}\":{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
-                     tensor.name, upper_name(tensor.dtype), fmt::join(tensor.shape, ","), begin,
-                     offset);
+  return formatted("\"{}\":{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
+                   tensor.name, upper_name(tensor.dtype), fmt::join(tensor.shape, ","), begin,
+                   offset);
 }
 
 void check_budget(std::uint64_t size, std::uint64_t budget) {

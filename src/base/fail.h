@@ -6,15 +6,14 @@
 
 #include <utility>
 
-#include <fmt/format.h>
-
+#include "base/formatted.h"
 #include "gradwire/error.h"
 
 namespace gradwire {
 
 template <typename... Args>
 [[noreturn]] void fail(ErrorKind kind, fmt::format_string<Args...> format, Args&&... args) {
-  throw Error(kind, fmt::format(format, std::forward<Args>(args)...));
+  throw Error(kind, formatted(format, std::forward<Args>(args)...));
 }
 
 }  // namespace gradwire

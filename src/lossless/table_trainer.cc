@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "base/counted.h"
+#include "base/formatted.h"
 #include "base/hash.h"
 #include "lossless/chunk_encoder.h"
 #include "lossless/planner.h"
@@ -114,17 +113,17 @@ std::string family_text(const std::vector<entropy::StaticTable>& family,
       "//   {id, alphabet, pairs, {frequencies of symbol 0, 1, ..., which sum to 4096}},\n";
   for (std::size_t at = 0; at < provenance.size();) {
     const std::size_t end = std::min(provenance.find('\n', at), provenance.size());
-    text += fmt::format("// {}\n", provenance.substr(at, end - at));
+    text += formatted("// {}\n", provenance.substr(at, end - at));
     at = end + 1;
   }
-  text += fmt::format("// XXH3-64 of the canonical bytes: {:016x}\n",
-                      hash64(entropy::canonical_bytes(family)));
+  text += formatted("// XXH3-64 of the canonical bytes: {:016x}\n",
+                    hash64(entropy::canonical_bytes(family)));
   text += "// clang-format off\n";
   for (const entropy::StaticTable& table : family) {
     const unsigned symbols = table.pairs ? entropy::kMaxSymbols : table.alphabet;
-    text += fmt::format("{{{},{},{},{{", table.id, table.alphabet, table.pairs ? 1 : 0);
+    text += formatted("{{{},{},{},{{", table.id, table.alphabet, table.pairs ? 1 : 0);
     for (unsigned s = 0; s < symbols; ++s) {
-      text += fmt::format("{}{}", s == 0 ? "" : ",", table.frequencies[s]);
+      text += formatted("{}{}", s == 0 ? "" : ",", table.frequencies[s]);
     }
     text += "}},\n";
   }

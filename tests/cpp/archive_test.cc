@@ -76,7 +76,7 @@ std::string compact_json(const std::vector<Named>& tensors, const std::string& m
     if (text.back() == '}') text += ',';
     std::string dtype(dtype_name(named.tensor.dtype));
     for (char& c : dtype) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-    text += fmt::format("\"{}\":{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
+    text += formatted("\"{}\":{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
                         named.name, dtype, fmt::join(named.tensor.shape, ","), offset,
                         offset + named.tensor.data.size());
     offset += named.tensor.data.size();
@@ -108,7 +108,7 @@ TEST(Archive, ManyTensorsWithAlikeNames) {
   TensorMaker make(2);
   std::vector<Named> tensors;
   for (int k = 0; k < 300; ++k) {
-    tensors.push_back({fmt::format("model.layers.{}.attention.{}", k / 3, k % 3),
+    tensors.push_back({formatted("model.layers.{}.attention.{}", k / 3, k % 3),
                        make(DType::f16, {3, 2}, Content::normal)});
   }
   expect_contents(write(tensors, SourceKind::none, {}), tensors, SourceKind::none, {});

@@ -20,7 +20,7 @@ TEST(Hostile, TheSmallFramesAreSoundAndUseEveryPart) {
     EXPECT_TRUE(decode(frame.frame, true) == frame.data) << frame.name;
     if (is_archive(frame.frame)) continue;
     const TensorInfo info = tensor_info(frame.frame);
-    seen += fmt::format("|{} {} {} {} {} {} {} constant{} stored{} {}\n", frame.name, info.pipeline,
+    seen += formatted("|{} {} {} {} {} {} {} constant{} stored{} {}\n", frame.name, info.pipeline,
                         info.prediction, info.signs, info.zeros, info.fractions, info.tables,
                         info.constant_chunks, info.stored_chunks, frame.frame.size());
   }

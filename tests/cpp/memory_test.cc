@@ -75,7 +75,7 @@ TEST(Memory, IsInputAndOutputAndSixteenMebibytes) {
     // A row or column costs some 20 bytes while its scales are fitted: 2^18 lines are 5 MiB.
     const Owned tensor = make(DType::bf16, shape, Content::normal);
     for (const int level : {1, 3}) {
-      SCOPED_TRACE(fmt::format("({}) level {}", fmt::join(shape, ","), level));
+      SCOPED_TRACE(formatted("({}) level {}", fmt::join(shape, ","), level));
       Bytes frame;
       const std::size_t used = peak_of([&] { frame = compress(tensor.view(), {.level = level}); });
       EXPECT_LE(used, frame.size() + 16 * kMebi);

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
+#include "base/formatted.h"
 #include <gtest/gtest.h>
 
 #include "gradwire/compress.h"
@@ -224,7 +224,7 @@ inline Shape draw_shape(std::mt19937_64& random) {
 inline Bytes exact(std::span<const std::uint8_t> bytes) { return {bytes.begin(), bytes.end()}; }
 
 inline std::string describe(const Owned& tensor, const CompressOptions& options) {
-  return fmt::format("{} ({}) level {} coder {} tables {} zeros {} pairs {} checksum {} threads {}",
+  return formatted("{} ({}) level {} coder {} tables {} zeros {} pairs {} checksum {} threads {}",
                      dtype_name(tensor.dtype), fmt::join(tensor.shape, ","), options.level,
                      static_cast<int>(options.coder), static_cast<int>(options.tables),
                      static_cast<int>(options.zeros), options.pairs, options.checksum,
