@@ -1,0 +1,223 @@
+"""Failures: every rank gets an error that says what happened, within the time-out."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="gradwire.torch needs PyTorch")
+
+import gradwire  # noqa: E402
+from gradwire.torch import _transport, attach, hook  # noqa: E402
+from ranks import Failure, run_ranks  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn.parallel import DistributedDataParallel  # noqa: E402
+
+pytestmark = pytest.mark.timeout(60)
+
+TIMEOUT_S = 6.0
+BAD_RANK = 1
+
+
+def model_and_state(spec: str = "lossless") -> Any:
+    torch.manual_seed(1)
+    layers = [nn.Linear(60, 60) for _ in range(6)]
+    model = DistributedDataParallel(nn.Sequential(*layers), bucket_cap_mb=0.02)
+    return model, attach(model, spec)
+
+
+def train(model: Any, rank: int, steps: int, before: Any = None) -> None:
+    """Steps; ``before(step)`` may do harm. Each one that ends has equal weights on all ranks."""
+    for step in range(steps):
+        if before is not None:
+            before(step)
+        x = torch.randn(8, 60, generator=torch.Generator().manual_seed(step + rank))
+        model.zero_grad()
+        model(x).pow(2).mean().backward()
+        with torch.no_grad():
+            for p in model.parameters():
+                p -= 0.01 * p.grad
+
+
+def failing_step(model: Any, rank: int, before: Any) -> tuple[str, int, float]:
+    """The error, how many steps ended before it, and how long the failing step took."""
+    for step in range(6):
+        start = time.monotonic()
+        try:
+            train(model, rank, 1, lambda _, step=step: before(step))
+        except Exception as error:
+            with pytest.raises(gradwire.GradwireError):  # from now on, at once and by its class
+                train(model, rank, 1)
+            return str(error), step, time.monotonic() - start
+    raise AssertionError("no step failed")
+
+
+def check_killed(rank: int, world: int) -> Any:
+    model, _ = model_and_state()
+
+    def die(step: int) -> None:
+        if step == 3 and rank == BAD_RANK:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return failing_step(model, rank, die)
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_a_killed_rank_is_an_error_on_the_others(world: int) -> None:
+    results = run_ranks(check_killed, world, group_timeout_s=TIMEOUT_S)
+    assert isinstance(results[BAD_RANK], Failure)
+    assert results.pop(BAD_RANK).kind == "killed"
+    for message, ended, seconds in results:
+        assert "bucket" in message
+        assert "A rank has died" in message
+        assert ended == 3
+        assert seconds < TIMEOUT_S + 3
+
+
+def check_raises(rank: int, world: int) -> Any:
+    model, state = model_and_state()
+
+    def break_the_thread(step: int) -> None:
+        if step == 3 and rank == BAD_RANK:
+            state._exchange = _raise
+
+    return failing_step(model, rank, break_the_thread)
+
+
+def _raise(*_: Any) -> None:
+    raise ValueError("boom")
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_an_exception_in_the_thread_reaches_every_rank(world: int) -> None:
+    results = run_ranks(check_raises, world, group_timeout_s=TIMEOUT_S)
+    for result in results:
+        assert not isinstance(result, Failure), result
+        message, ended, seconds = result
+        assert "ValueError: boom" in message
+        assert ended == 3
+        assert seconds < TIMEOUT_S
+
+
+def check_corrupt(rank: int, world: int, at: int, bucket: int) -> Any:
+    model, _ = model_and_state()
+    harm = {"left": 0}
+
+    def tampering_run(self: Any, exchange: Any) -> int:
+        harm["left"] -= 1
+        if harm["left"] == 0:
+            exchange = Tampered(exchange, at)
+        return run(self, exchange)
+
+    run = _transport.Transport.run
+    _transport.Transport.run = tampering_run
+
+    def start(step: int) -> None:
+        if step == 3 and rank == BAD_RANK:
+            harm["left"] = bucket
+
+    return failing_step(model, rank, start)
+
+
+class Tampered:
+    """An exchange that hears one wrong bit, in its first message."""
+
+    def __init__(self, exchange: Any, at: int) -> None:
+        self._exchange, self._at = exchange, at
+
+    def complete(self, number: int, received: Any) -> None:
+        if number == 0:
+            received = received.copy()
+            received[self._at] ^= 4
+        self._exchange.complete(number, received)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._exchange, name)
+
+
+@pytest.mark.parametrize("world", [2, 3])
+@pytest.mark.parametrize(
+    ("at", "bucket", "words"),
+    [
+        (60, 1, "checksum"),  # payload: the step is ended in order, so all know at its end
+        (60, 2, "checksum"),
+        (0, 1, "no gradwire piece"),  # magic: rank 1 cannot follow any more
+        (4, 2, "not at the same place"),
+    ],
+)
+def test_corrupt_bytes_reach_every_rank_as_an_error(
+    world: int, at: int, bucket: int, words: str
+) -> None:
+    results = run_ranks(check_corrupt, world, at, bucket, group_timeout_s=TIMEOUT_S)
+    for result in results:
+        assert not isinstance(result, Failure), result
+        message, ended, seconds = result
+        assert words in message
+        assert ended == 3
+        assert seconds < TIMEOUT_S + 3
+
+
+def check_specs(rank: int, world: int, specs: list[str]) -> Any:
+    start = time.monotonic()
+    with pytest.raises(gradwire.ArgumentError) as caught:
+        hook(specs[rank])
+    assert time.monotonic() - start < TIMEOUT_S
+    return str(caught.value)
+
+
+def test_different_specs_are_refused_on_every_rank() -> None:
+    specs = ["lossless", "lossless", "lossless(level=3)"]
+    for message in run_ranks(check_specs, 3, specs, group_timeout_s=TIMEOUT_S):
+        assert "rank 2 has spec 'lossless(level=3)'" in message
+        assert "rank 0 has spec 'lossless'" in message
+
+
+def test_a_bad_spec_on_one_rank_is_named_on_the_others() -> None:
+    one, other = run_ranks(check_specs, 2, ["lossles", "lossless"], group_timeout_s=TIMEOUT_S)
+    assert one.startswith("spec 'lossles'")
+    assert "did you mean 'lossless'?" in one
+    assert "did you mean 'lossless'?" in other
+
+
+def check_stalled(rank: int, world: int) -> Any:
+    model, _ = model_and_state()
+
+    def stall(step: int) -> None:
+        if step == 3 and rank == BAD_RANK:
+            time.sleep(TIMEOUT_S * 0.5 + 3)
+
+    return failing_step(model, rank, stall)
+
+
+def test_a_rank_that_stalls_is_an_error_after_the_time_out() -> None:
+    results = run_ranks(check_stalled, 2, group_timeout_s=TIMEOUT_S * 0.5)
+    assert not isinstance(results[0], Failure), results[0]
+    message, ended, seconds = results[0]
+    assert ended == 3
+    assert "time-out" in message
+    assert seconds < TIMEOUT_S
+    assert not isinstance(results[1], Failure), results[1]
+    assert results[1][0]
+
+
+def check_cut_short(rank: int, world: int) -> Any:
+    """The exchange of a rank hangs in its own thread: the watch ends its futures."""
+    model, state = model_and_state()
+
+    def hang(step: int) -> None:
+        if step == 3 and rank == BAD_RANK:
+            state._exchange = lambda *_: time.sleep(60)
+
+    return failing_step(model, rank, hang)
+
+
+def test_no_future_stays_open_when_the_thread_hangs() -> None:
+    results = run_ranks(check_cut_short, 2, group_timeout_s=3.0)
+    for result in results:
+        assert not isinstance(result, Failure), result
+        assert result[1] == 3
+        assert result[2] < 8
