@@ -35,7 +35,7 @@ def run_ranks(
     world: int,
     *arguments: Any,
     group_timeout_s: float = GROUP_TIMEOUT_S,
-    limit_s: float = 60.0,
+    limit_s: float = 200.0,
 ) -> list[Any]:
     """Return what ``worker`` gave on each rank, Failure objects among it."""
     # A server that has imported torch once forks the ranks: they start in milliseconds. (DDP and

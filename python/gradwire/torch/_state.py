@@ -105,13 +105,14 @@ class HookState:
 
     def reduce(self, bucket: Any) -> Any:
         """Take a bucket over; returns the future of its mean, which lies in the bucket's memory."""
-        if self.error is not None:
-            raise self._final_error()
         try:
             job = self._accept(bucket)
         except Exception as error:
             self._die(error)
             raise
+        if self.error is not None:  # not raised here: DDP could not end its backward pass
+            job.finish(self._final_error())
+            return job.future
         with self._lock:
             self._open.append(job)
             if len(self._open) == 1:
@@ -132,7 +133,7 @@ class HookState:
             raise ArgumentError(
                 f"bucket {job.index} is on {job.buffer.device}: only gradients on the CPU yet"
             )
-        if job.index != self._next_index:
+        if job.index != self._next_index and self.error is None:
             raise TransportError(
                 f"bucket {job.index} came where bucket {self._next_index} was due: an earlier "
                 "backward pass was cut short, and the ranks are not at the same place any more"

@@ -12,12 +12,12 @@ import pytest
 torch = pytest.importorskip("torch", reason="gradwire.torch needs PyTorch")
 
 import gradwire  # noqa: E402
-from gradwire.torch import _transport, attach, hook  # noqa: E402
+from gradwire.torch import _peers, _transport, attach, hook  # noqa: E402
 from ranks import Failure, run_ranks  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
-pytestmark = pytest.mark.timeout(60)
+pytestmark = pytest.mark.timeout(120)
 
 TIMEOUT_S = 6.0
 BAD_RANK = 1
@@ -50,8 +50,8 @@ def failing_step(model: Any, rank: int, before: Any) -> tuple[str, int, float]:
         try:
             train(model, rank, 1, lambda _, step=step: before(step))
         except Exception as error:
-            with pytest.raises(gradwire.GradwireError):  # from now on, at once and by its class
-                train(model, rank, 1)
+            with pytest.raises(RuntimeError, match="no gradient of this step is valid"):
+                train(model, rank, 1)  # from now on, at once
             return str(error), step, time.monotonic() - start
     raise AssertionError("no step failed")
 
@@ -204,7 +204,7 @@ def test_a_rank_that_stalls_is_an_error_after_the_time_out() -> None:
     assert results[1][0]
 
 
-def check_cut_short(rank: int, world: int) -> Any:
+def check_hanging(rank: int, world: int) -> Any:
     """The exchange of a rank hangs in its own thread: the watch ends its futures."""
     model, state = model_and_state()
 
@@ -216,8 +216,69 @@ def check_cut_short(rank: int, world: int) -> Any:
 
 
 def test_no_future_stays_open_when_the_thread_hangs() -> None:
-    results = run_ranks(check_cut_short, 2, group_timeout_s=3.0)
+    results = run_ranks(check_hanging, 2, group_timeout_s=3.0)
     for result in results:
         assert not isinstance(result, Failure), result
         assert result[1] == 3
         assert result[2] < 8
+
+
+class Bucket:
+    """A bucket that DDP hands over out of turn."""
+
+    def __init__(self, index: int) -> None:
+        self._index = index
+
+    def index(self) -> int:
+        return self._index
+
+    def buffer(self) -> Any:
+        return torch.ones(100)
+
+    def parameters(self) -> list[Any]:
+        return [torch.ones(100)]
+
+    def is_last(self) -> bool:
+        return False
+
+
+def check_cut_short(rank: int, world: int) -> Any:
+    """Rank 1 leaves a backward pass after its first bucket and begins another one."""
+    state, ddp_hook = hook("lossless")
+    ddp_hook(state, Bucket(0)).wait()
+    if rank == BAD_RANK:
+        with pytest.raises(gradwire.TransportError, match="bucket 0 came where bucket 1 was due"):
+            ddp_hook(state, Bucket(0))
+        return str(state.error)
+    with pytest.raises(RuntimeError):
+        ddp_hook(state, Bucket(1)).wait()
+    return str(state.error)
+
+
+def test_a_backward_pass_that_was_cut_short_is_noticed() -> None:
+    for message in run_ranks(check_cut_short, 2, group_timeout_s=TIMEOUT_S):
+        assert "cut short" in message
+
+
+def check_refused(rank: int, world: int) -> None:
+    state, ddp_hook = hook("lossless")
+    with pytest.raises(gradwire.ArgumentError, match="python_reducer"):
+        ddp_hook(state, (torch.ones(3), torch.ones(3)))
+
+
+def test_a_hook_that_gets_no_bucket_says_why() -> None:
+    assert run_ranks(check_refused, 1) == [None]
+
+
+def check_other_order(rank: int, world: int) -> list[str]:
+    """A Gloo that adds in another order than the one that is known."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_peers, "reference_mean", lambda inputs, order: inputs[0] * 0)
+        with pytest.raises(gradwire.ArgumentError, match="use order='rank'"):
+            hook("lossless", order="gloo")
+        state, _ = hook("lossless")
+    return [state.options.order, hook("lossless")[0].options.order]
+
+
+def test_an_unknown_gloo_makes_rank_order_the_default() -> None:
+    assert run_ranks(check_other_order, 2) == [["rank", "gloo"]] * 2
