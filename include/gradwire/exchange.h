@@ -30,7 +30,7 @@ enum class SumOrder : std::uint8_t {
 
 /// What all ranks must agree on before the first exchange.
 struct ExchangeOptions {
-  CompressOptions compress;
+  CompressOptions compress = {};
   SumOrder order = SumOrder::rank;
   bool mean = true;                      ///< the mean over ranks, else the sum
   std::uint32_t piece_elements = 65536;  ///< elements that are encoded and sent at a time
@@ -68,14 +68,20 @@ class Exchange {
   virtual void complete(std::uint64_t id, std::span<const std::uint8_t> received) = 0;
   /// True after the last step; the bucket then holds the result unless error() is set.
   virtual bool done() const noexcept = 0;
+  /// True when this rank had to stop early (done() and error() too), as it cannot know the lengths
+  /// of what comes next. Peers still wait for it: the transport must break the connection, and a
+  /// rank whose connection broke calls cancel() and drops the exchange.
+  virtual bool lost() const noexcept = 0;
   /// Marks this rank as failed: it goes on with the steps, so that no peer waits, and tells them.
+  /// A failure in the last steps reaches no peer in time: see docs/exchange.md 7.
   virtual void cancel(ErrorKind kind, const std::string& message) = 0;
   /// The first failure that this rank has seen, its own or a peer's.
   virtual const std::optional<Error>& error() const noexcept = 0;
   virtual const ExchangeStats& stats() const noexcept = 0;
 };
 
-/// The part of a session that all exchanges of a bucket share from step to step.
+/// The part of a session that all exchanges of a bucket share from step to step. It outlives them;
+/// one exchange of a bucket runs at a time.
 class ExchangeBucket {
  public:
   /// `index` names the bucket in headers and messages. `rank` of `world` ranks. Throws
@@ -87,6 +93,9 @@ class ExchangeBucket {
   ExchangeBucket& operator=(ExchangeBucket&&) noexcept;
 
   std::uint64_t bytes() const noexcept;
+  /// Forgets what earlier steps have agreed on. All ranks call it together after a step in which
+  /// one of them has failed.
+  void reset();
 
   /// Shards go to their owners, which add them; sums go back. Each way a rank sends (W - 1) / W of
   /// a bucket. `data` is the bucket's memory: read, then overwritten; it must outlive the exchange.

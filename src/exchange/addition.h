@@ -26,8 +26,10 @@ struct AdditionRule {
 /// c - 1 and goes down to rank c, modulo the ranks.
 std::uint64_t gloo_chunk_elements(DType dtype, std::uint64_t n, unsigned world) noexcept;
 
-/// out = values of all ranks added, for the bucket's elements first .. first + n - 1. `out` may be
-/// one of the arrays. With order rank it holds the sum: scale() makes the mean of it.
+/// out = values of all ranks (at least one) added, for the bucket's elements first .. first + n
+/// - 1. `out` may be one of the arrays. With order rank it holds the sum: scale() makes the mean of
+/// it. Of several NaNs the first in the order stays, made quiet, so that all processors give the
+/// same bits.
 void add_values(const AdditionRule& rule, std::uint64_t first,
                 std::span<const std::uint8_t* const> values, std::size_t n, std::uint8_t* out);
 

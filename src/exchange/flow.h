@@ -1,8 +1,8 @@
 // One way of an exchange: pieces to and from every peer, in messages whose lengths both sides know.
 // In: a source of payloads and a sink for what comes.
 // Out: steps of a transport.
-// Assumes: source and sink outlive it. docs/exchange.md 3 says why lengths run four messages ahead
-// and what the room of message 0 is.
+// Assumes: source and sink outlive it. docs/exchange.md 4 and 5 say why lengths run four messages
+// ahead and what the room of message 0 is.
 #pragma once
 
 #include <deque>
@@ -19,8 +19,10 @@ class PieceHandler {
   /// How many pieces go to a peer, and come from it.
   virtual std::size_t pieces_to(unsigned peer) const = 0;
   virtual std::size_t pieces_from(unsigned peer) const = 0;
+  /// Most bytes of a piece that comes.
+  virtual std::size_t bound_from(unsigned peer, std::size_t piece) const = 0;
   virtual Bytes encode(unsigned peer, std::size_t piece) = 0;
-  /// `payload` has 16 readable bytes behind it. May throw Error.
+  /// `payload` has 16 readable bytes behind it. May throw.
   virtual void take(unsigned peer, std::size_t piece, ByteSpan payload) = 0;
 };
 
@@ -29,11 +31,16 @@ struct Rooms {
   std::vector<std::uint32_t> send, receive;
 };
 
+/// Room for the next step's piece 0 when this step's had `bytes` bytes.
+constexpr std::uint64_t room_after(std::uint64_t bytes) noexcept {
+  return kPieceHeader + bytes + bytes / 16 + 64;
+}
+
 /// The first failure that a rank has seen.
 class Failure {
  public:
-  void note(const Error& error) {
-    if (!error_) error_ = error;
+  void note(ErrorKind kind, const std::string& message) {
+    if (!error_) error_.emplace(kind, message);
   }
   const std::optional<Error>& error() const noexcept { return error_; }
 
@@ -56,27 +63,38 @@ class Flow {
   void complete(ByteSpan received);
   /// All messages have come, or what came cannot be followed any more.
   bool done() const noexcept { return lost_ || completed_ == shape_.messages; }
-  /// Messages of a peer have been lost track of: no more steps can be made together.
+  /// The lengths of a peer's messages are not known any more: no step can follow.
   bool lost() const noexcept { return lost_; }
 
  private:
   struct Peer {
     std::deque<Bytes> encoded;  ///< payloads of pieces from `first` on
     std::size_t first = 0;
-    std::vector<std::uint32_t> send, receive;  ///< payload bytes of messages, as far as known
-    Bytes arrived;                             ///< the piece that is coming in
+    std::vector<std::uint32_t> send;     ///< bytes behind the headers of messages, as far as fixed
+    std::vector<std::uint32_t> receive;  ///< the same of what comes, as far as announced
+    Bytes arrived;                       ///< the piece that is coming in
   };
 
-  bool is_known(std::size_t message) const noexcept;
+  Place place(unsigned from, unsigned to, std::size_t message) const noexcept;
+
+  // Sending (flow.cc).
   const Bytes& payload(unsigned peer, std::size_t piece);
-  void know_send_lengths(unsigned peer, std::size_t message);
+  void fix_lengths(unsigned peer, std::size_t message);
   void append_message(unsigned peer, std::size_t message, Bytes& out);
-  void append_start(unsigned peer, std::size_t room, Bytes& out);
-  void append_rest(unsigned peer, std::size_t message, std::size_t room, Bytes& out);
+  PieceHeader header_of(unsigned peer, std::size_t message);
+  void append_start(unsigned peer, Bytes& out);
+  void append_rest(unsigned peer, std::size_t message, Bytes& out);
+
+  // Receiving (flow_receive.cc).
+  bool is_known(std::size_t message) const noexcept;
+  std::size_t message_bytes(unsigned peer, std::size_t message) const noexcept;
+  std::size_t longest(unsigned peer, std::size_t message) const;
+  void check_lengths(unsigned peer, const PieceHeader& header) const;
+  void learn_lengths(unsigned peer, const PieceHeader& header);
   void read_message(unsigned peer, std::size_t message, ByteSpan bytes);
+  void read_body(unsigned peer, const PieceHeader& header, ByteSpan body);
   void take_payload(unsigned peer, std::size_t message, ByteSpan bytes);
-  std::uint32_t next_room(unsigned peer) const noexcept;
-  Place place(std::size_t message) const noexcept;
+  void take_piece(unsigned peer, std::size_t piece, ByteSpan bytes);
 
   FlowShape shape_;
   PieceHandler& handler_;

@@ -33,18 +33,29 @@ void Loopback::run() {
     if (moved) continue;
     for (const unsigned r : order) moved |= post(ranks_[r]) || complete(r);
   }
+  finish();
+}
+
+/// A rank that is lost breaks its connections, which the others notice; else all must be done.
+void Loopback::finish() {
+  const auto lost = [](const Rank& rank) { return rank.exchange->lost(); };
+  const bool broken = std::any_of(ranks_.begin(), ranks_.end(), lost);
   for (const Rank& rank : ranks_) {
     steps_ = std::max<std::uint64_t>(steps_, rank.posted.size());
-    if (!rank.exchange->done() && !rank.exchange->error()) {
+    if (rank.exchange->done()) continue;
+    if (!broken) {
       fail(ErrorKind::transport, "a rank waits at step {} for steps that others do not make",
            rank.completed);
     }
+    rank.exchange->cancel(ErrorKind::transport, "the connection to a rank has broken");
   }
 }
 
 bool Loopback::post(Rank& rank) {
   std::optional<ExchangeStep> step = rank.exchange->next();
   if (!step) return false;
+  if (step->id != rank.posted.size())
+    fail(ErrorKind::transport, "step {} posted, {} is next", step->id, rank.posted.size());
   rank.posted.push_back(std::move(*step));
   return true;
 }
@@ -72,7 +83,7 @@ std::vector<std::uint8_t> Loopback::gather(unsigned r, std::uint64_t step) const
     }
     const auto from = sent.send.begin() + static_cast<std::ptrdiff_t>(offset_of(sent, r));
     std::vector<std::uint8_t> bytes(from, from + static_cast<std::ptrdiff_t>(wanted));
-    if (tamper_) tamper_(step, p, r, bytes);
+    if (tamper_ && p != r) tamper_(step, p, r, bytes);
     received.insert(received.end(), bytes.begin(), bytes.end());
   }
   return received;

@@ -20,8 +20,8 @@ class Loopback {
   Loopback(std::vector<Exchange*> ranks, std::uint64_t seed, Tamper tamper = nullptr);
 
   /// Runs until no rank can move. Throws `transport` where two ranks do not agree on the bytes
-  /// between them, or where one waits for a step that another never makes though neither has
-  /// failed.
+  /// between them, or where one waits for a step that another never makes though none is lost
+  /// (where one is, those that wait are cancelled, as a broken connection would do it).
   void run();
   std::uint64_t steps() const noexcept { return steps_; }
 
@@ -32,6 +32,7 @@ class Loopback {
     std::uint64_t completed = 0;
   };
 
+  void finish();
   bool post(Rank& rank);
   bool complete(unsigned r);
   std::vector<std::uint8_t> gather(unsigned r, std::uint64_t step) const;

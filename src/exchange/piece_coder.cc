@@ -25,6 +25,14 @@ void PieceCoder::encode(const Piece& piece, const std::uint8_t* elements, Bytes&
   }
 }
 
+std::size_t PieceCoder::bound(const Piece& piece) const noexcept {
+  constexpr std::size_t kLengthField = 9;
+  std::size_t bytes = 0;
+  for (const Part& part : piece.parts)
+    bytes += kLengthField + lossless::encoded_bound(dtype_, part.n);
+  return bytes;
+}
+
 void PieceCoder::decode(const Piece& piece, ByteSpan payload, std::uint8_t* elements) {
   ByteReader in(payload);
   for (const Part& part : piece.parts) {

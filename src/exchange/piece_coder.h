@@ -16,6 +16,8 @@ class PieceCoder {
   void encode(const Piece& piece, const std::uint8_t* elements, Bytes& payload);
   /// Throws `corrupt` for a payload that is not what encode() makes of such a piece.
   void decode(const Piece& piece, ByteSpan payload, std::uint8_t* elements);
+  /// Most bytes of a piece's payload.
+  std::size_t bound(const Piece& piece) const noexcept;
   std::size_t width() const noexcept { return width_; }
 
  private:

@@ -1,4 +1,4 @@
-// What goes between two ranks: headers of pieces (docs/exchange.md 3).
+// What goes between two ranks: headers of messages (docs/exchange.md 5).
 // In: fields of a header.
 // Out: its bytes, and back with every field checked.
 // Assumes: nothing of the bytes.
@@ -19,20 +19,24 @@ struct Place {
   std::uint32_t step = 0;
   std::uint8_t phase = 0;
   std::uint32_t message = 0;
+  /// Known to both sides and not sent; a part of the header's check.
+  std::uint32_t from = 0, to = 0;
+  std::uint64_t agreement = 0;  ///< hash of the settings and shapes that all ranks share
 };
 
 struct PieceHeader {
   Place place;
   std::uint8_t status = 0;   ///< 0, or the ErrorKind that the sender has failed with
-  std::uint32_t length = 0;  ///< of the payload behind this header
-  /// Message 0: lengths of messages 1 to 4. Later ones: of the message four on; then, in the last
-  /// message, the room of message 0 in the next step.
+  std::uint32_t length = 0;  ///< message 0: bytes of piece 0; later: bytes behind this header
+  /// Lengths of the next four messages; behind the last message 0. In the last one the first is
+  /// the room of message 0 in the next step.
   std::array<std::uint32_t, kAhead> ahead{};
-  std::uint64_t checksum = 0;  ///< XXH3-64 of the payload
+  std::uint64_t checksum = 0;  ///< XXH3-64 of what stands behind the header
 };
 
 void write_header(const PieceHeader& header, std::uint8_t* dst);
-/// Throws `transport` when the bytes are no header, or one of another place.
+/// Throws `corrupt` when the bytes are no sound header between these ranks, `transport` when they
+/// are one of another place. `bytes` has kPieceHeader bytes.
 PieceHeader read_header(ByteSpan bytes, const Place& expected);
 
 }  // namespace gradwire::exchange
