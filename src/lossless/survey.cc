@@ -15,8 +15,7 @@ constexpr std::size_t kBlock = 8192;
 constexpr std::uint64_t kSampleRuns = 8;
 constexpr std::uint64_t kLeastSample = 2048;  ///< elements that are not zero
 constexpr std::uint64_t kMostSample = 8192;
-constexpr std::uint64_t kSampleShare =
-    8;  ///< a sample is a tensor's eighth where that lies between
+constexpr std::uint64_t kSampleShare = 16;  ///< a sample is this part of a tensor, within these
 constexpr std::uint64_t kMostSampledElements = 65536;
 
 std::uint64_t row_count(const TensorView& tensor, std::uint64_t columns) {
