@@ -145,8 +145,8 @@ class Tampered:
     [
         (60, 1, "checksum"),  # payload: the step is ended in order, so all know at its end
         (60, 2, "checksum"),
-        (0, 1, "no gradwire piece"),  # magic: rank 1 cannot follow any more
-        (4, 2, "not at the same place"),
+        (0, 1, "header is damaged"),  # magic: rank 1 cannot follow any more
+        (4, 2, "header is damaged"),
     ],
 )
 def test_corrupt_bytes_reach_every_rank_as_an_error(
