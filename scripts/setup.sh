@@ -104,6 +104,13 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$state" ]; then
     echo "setup: README.md, which the package's metadata needs, is missing" >&2
     exit 1
   fi
+  # The CPU build where its index can be reached: a tenth of the size of the one with CUDA.
+  if ! .venv/bin/python -c 'import torch' 2>/dev/null; then
+    echo "setup: installing torch for gradwire.torch and its tests"
+    "${pip[@]}" install --retries 0 --timeout 10 --index-url https://download.pytorch.org/whl/cpu \
+      torch==2.13.0 2>/dev/null || "${pip[@]}" install torch==2.13.0 ||
+      echo "setup: torch could not be installed; the tests of gradwire.torch will be skipped" >&2
+  fi
   ln -sfn ../../build/release/gradwire .venv/bin/gradwire
   printf '%s' "$state" >"$stamp"
 fi

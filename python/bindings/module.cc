@@ -11,4 +11,5 @@ NB_MODULE(_core, module) {
   bind_functions(module);
   bind_contexts(module);
   bind_archives(module);
+  bind_exchange(module);
 }

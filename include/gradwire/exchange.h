@@ -1,0 +1,112 @@
+// Exchanges between ranks, without I/O: state machines that say what to send next and take what
+// came. A transport (torch.distributed, MPI, a test) moves the bytes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "gradwire/dtype.h"
+#include "gradwire/error.h"
+#include "gradwire/options.h"
+
+namespace gradwire {
+
+/// One tensor of a bucket; tensors lie densely one behind the other.
+struct BucketTensor {
+  std::vector<std::uint64_t> shape;  ///< in memory order, so that rows are contiguous
+};
+
+/// In which order the ranks' values of an element are added.
+enum class SumOrder : std::uint8_t {
+  rank = 0,  ///< x0 + x1 + ... in f32 (f64 for f64), rounded once; the mean is scaled afterwards
+  /// Each value is scaled and rounded to its own type, then added in the order of Gloo's ring
+  /// all-reduce, which follows from the element's place in the bucket: the bits of PyTorch's
+  /// DistributedDataParallel on Gloo.
+  gloo = 1,
+};
+
+/// What all ranks must agree on before the first exchange.
+struct ExchangeOptions {
+  CompressOptions compress = {};
+  SumOrder order = SumOrder::rank;
+  bool mean = true;                      ///< the mean over ranks, else the sum
+  std::uint32_t piece_elements = 65536;  ///< elements that are encoded and sent at a time
+};
+
+/// A move that a transport makes with all ranks together: `send` holds what goes to rank 0, 1, ...,
+/// of the lengths `send_bytes`; what comes from rank r has `receive_bytes[r]` bytes.
+struct ExchangeStep {
+  std::uint64_t id = 0;
+  std::vector<std::uint8_t> send;
+  std::vector<std::size_t> send_bytes, receive_bytes;
+};
+
+/// Bytes of one exchange, by the way they went.
+struct ExchangeStats {
+  std::uint64_t original_bytes = 0;  ///< of what was encoded, once for each receiver
+  std::uint64_t to_owners = 0;       ///< payload sent to those that add
+  std::uint64_t from_owners = 0;     ///< payload of sums sent back
+  std::uint64_t headers = 0;         ///< headers of pieces
+  std::uint64_t padding = 0;         ///< unused room of first pieces
+  double encode_s = 0, decode_s = 0;
+};
+
+/// An all-reduce of one bucket. All ranks make the same steps in the same order; which steps there
+/// are follows from shapes and options alone, never from data or time. Steps may be in flight
+/// together: next() gives them as soon as their lengths are known.
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+
+  /// The next step, or nothing: then a step in flight must complete first, or the exchange is done.
+  virtual std::optional<ExchangeStep> next() = 0;
+  /// What came for a step, from rank 0, 1, ... one behind the other. Steps complete in their order.
+  /// Never throws for what a peer sent: that makes the exchange fail (see error()).
+  virtual void complete(std::uint64_t id, std::span<const std::uint8_t> received) = 0;
+  /// True after the last step; the bucket then holds the result unless error() is set.
+  virtual bool done() const noexcept = 0;
+  /// True when this rank had to stop early (done() and error() too), as it cannot know the lengths
+  /// of what comes next. Peers still wait for it: the transport must break the connection, and a
+  /// rank whose connection broke calls cancel() and drops the exchange.
+  virtual bool lost() const noexcept = 0;
+  /// Marks this rank as failed: it goes on with the steps, so that no peer waits, and tells them.
+  /// A failure in the last steps reaches no peer in time: see docs/exchange.md 7.
+  virtual void cancel(ErrorKind kind, const std::string& message) = 0;
+  /// The first failure that this rank has seen, its own or a peer's.
+  virtual const std::optional<Error>& error() const noexcept = 0;
+  virtual const ExchangeStats& stats() const noexcept = 0;
+};
+
+/// The part of a session that all exchanges of a bucket share from step to step. It outlives them;
+/// one exchange of a bucket runs at a time.
+class ExchangeBucket {
+ public:
+  /// `index` names the bucket in headers and messages. `rank` of `world` ranks. Throws
+  /// invalid_argument for shapes, ranks or dtypes (floats only) that cannot be exchanged.
+  ExchangeBucket(std::uint32_t index, DType dtype, std::vector<BucketTensor> tensors, unsigned rank,
+                 unsigned world, const ExchangeOptions& options);
+  ~ExchangeBucket();
+  ExchangeBucket(ExchangeBucket&&) noexcept;
+  ExchangeBucket& operator=(ExchangeBucket&&) noexcept;
+
+  std::uint64_t bytes() const noexcept;
+  /// Forgets what earlier steps have agreed on. All ranks call it together after a step in which
+  /// one of them has failed.
+  void reset();
+
+  /// Shards go to their owners, which add them; sums go back. Each way a rank sends (W - 1) / W of
+  /// a bucket. `data` is the bucket's memory: read, then overwritten; it must outlive the exchange.
+  std::unique_ptr<Exchange> two_shot(std::span<std::uint8_t> data, std::uint32_t step);
+  /// Every rank sends its whole bucket to all others and adds for itself: one way only, W - 1
+  /// buckets. The same bits as two_shot.
+  std::unique_ptr<Exchange> gather_merge(std::span<std::uint8_t> data, std::uint32_t step);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace gradwire

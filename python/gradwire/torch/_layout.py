@@ -1,0 +1,42 @@
+"""How the parameters of a bucket lie in its memory.
+
+In: the parameters of a DDP bucket. Out: their shapes in memory order.
+Assumes: they lie densely one behind the other, each in its own order of strides, as in PyTorch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+Shape = tuple[int, ...]
+
+
+def memory_shape(shape: Sequence[int], strides: Sequence[int]) -> Shape:
+    """Return the sizes of a tensor from the slowest dimension to the fastest.
+
+    A bucket holds a dense tensor in the order of its parameter's strides, though the view that
+    DDP gives of it has other ones: a channels-last weight of (out, in, 3, 3) is (out, 3, 3, in).
+    A tensor with holes is laid out anew, in row-major order.
+
+    >>> memory_shape((64, 16, 3, 3), (144, 1, 48, 16))
+    (64, 3, 3, 16)
+    >>> memory_shape((4, 5), (5, 1))
+    (4, 5)
+    """
+    order = sorted(range(len(shape)), key=lambda d: (-strides[d], d))
+    expected = 1
+    for dim in reversed(order):
+        if shape[dim] != 1 and strides[dim] != expected:
+            return tuple(shape)
+        expected *= shape[dim]
+    return tuple(shape[dim] for dim in order)
+
+
+def bucket_shapes(parameters: Sequence[Any], elements: int) -> tuple[Shape, ...]:
+    """Return the shapes of a bucket's parameters, or one flat run when they do not add up."""
+    shapes = tuple(memory_shape(tuple(p.shape), p.stride()) for p in parameters)
+    if sum(math.prod(shape) for shape in shapes) != elements:
+        return ((elements,),)
+    return shapes

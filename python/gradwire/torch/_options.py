@@ -1,0 +1,66 @@
+"""The options of a hook. In: keyword arguments. Out: ``Options``, checked."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+
+import gradwire
+from gradwire.errors import ArgumentError
+from gradwire.torch._spec import Spec, parse_spec
+
+_WAYS = ("auto", "two_shot", "gather_merge")
+_ORDERS = ("gloo", "rank")
+_MAX_PIECE = 2**24
+
+
+@dataclass(frozen=True)
+class Options:
+    """What all ranks must agree on."""
+
+    spec: Spec
+    order: str
+    exchange: str
+    piece_elements: int
+
+    def way(self, world: int) -> str:
+        """The exchange that is used: one way only where that costs no more bytes."""
+        if self.exchange != "auto":
+            return self.exchange
+        return "gather_merge" if world == 2 else "two_shot"
+
+    def facts(self) -> str:
+        """One line that is the same on ranks that understand each other."""
+        return (
+            f"spec {self.spec.text!r}, order {self.order!r}, exchange {self.exchange!r}, "
+            f"piece_elements {self.piece_elements}, gradwire {gradwire.__version__}"
+        )
+
+    def with_order(self, order: str) -> Options:
+        return replace(self, order=order)
+
+
+def make_options(spec: object, order: object, exchange: object, piece_elements: object) -> Options:
+    """Check the arguments of ``hook``; GRADWIRE_DISABLE=1 makes every spec "none"."""
+    parsed = parse_spec(spec)
+    if os.environ.get("GRADWIRE_DISABLE", "0") not in ("", "0"):
+        parsed = parse_spec("none")
+    return Options(
+        parsed,
+        _one_of("order", order, _ORDERS),
+        _one_of("exchange", exchange, _WAYS),
+        _piece(piece_elements),
+    )
+
+
+def _one_of(name: str, value: object, words: tuple[str, ...]) -> str:
+    for word in words:
+        if value == word:
+            return word
+    raise ArgumentError(f"{name} must be one of {', '.join(words)}, got {value!r}")
+
+
+def _piece(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MAX_PIECE:
+        raise ArgumentError(f"piece_elements must be 1 to {_MAX_PIECE}, got {value!r}")
+    return value

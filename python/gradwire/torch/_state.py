@@ -1,0 +1,325 @@
+"""The state of one hook: its group, its thread, its buckets, its first failure.
+
+In: buckets, as DDP hands them over. Out: futures of their means. Assumes: one DDP model a state.
+Any failure is final: its cause goes to every rank, and every later bucket is refused.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+
+from gradwire import _core, errors
+from gradwire.dtypes import parse_dtype
+from gradwire.errors import ArgumentError, GradwireError, TransportError
+from gradwire.torch._jobs import Fifo, Job, Watch
+from gradwire.torch._layout import Shape, bucket_shapes
+from gradwire.torch._options import Options
+from gradwire.torch._peers import Peers, lost_peers
+from gradwire.torch._stats import Counters, Stats
+from gradwire.torch._transport import CollectiveError, Transport
+
+_EXCHANGED = {torch.float32, torch.float64, torch.bfloat16, torch.float16}
+_CASTABLE = {torch.float32, torch.float64}
+_KINDS = {
+    1: errors.ArgumentError,
+    2: errors.UnsupportedError,
+    3: errors.TruncatedError,
+    4: errors.CorruptError,
+    5: errors.LimitError,
+    6: errors.TransportError,
+    7: errors.FileError,
+}
+_KIND_OF = {error: kind for kind, error in _KINDS.items()}
+_TRANSPORT = 6
+
+
+class Layout(NamedTuple):
+    """What an exchange depends on beside values; the same on all ranks, unlike addresses."""
+
+    bucket: int
+    dtype: str
+    shapes: tuple[Shape, ...]
+
+
+class HookState:
+    """What a hook keeps between steps. Made by ``hook`` and ``attach``, not by hand.
+
+    ``error`` is the failure that has ended the exchanges of this hook, or None.
+    """
+
+    def __init__(self, options: Options, peers: Peers) -> None:
+        self.options = options
+        self.error: GradwireError | None = None
+        self._peers = peers
+        self._transport = Transport(peers, self._note_progress)
+        self._counters = Counters()
+        self._fifo = Fifo()
+        self._watch = Watch(self)
+        self._lock = threading.Lock()
+        self._open: list[Job] = []
+        self._progress = time.monotonic()
+        self._is_dead = False  # no more collectives can be made
+        self._step = 0
+        self._next_index = 0
+        self._buckets: dict[int, tuple[Layout, _core.ExchangeBucket]] = {}
+        self._steps_of: dict[Layout, int] = {}
+
+    # --- for users ------------------------------------------------------------------------------
+
+    def stats(self) -> Stats:
+        """Return the totals of this rank so far."""
+        return self._counters.read()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a checkpoint should hold: plain numbers and strings.
+
+        Lossless exchanges carry nothing from step to step that the values depend on; this is
+        the totals of ``stats`` and the options. ``torch.load(weights_only=True)`` reads it.
+        """
+        return {
+            "version": 1,
+            "spec": self.options.spec.text,
+            "order": self.options.order,
+            "stats": self._counters.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on counting from a checkpoint. Raises ArgumentError for a version that is unknown."""
+        if state.get("version") != 1:
+            raise ArgumentError(f"state has version {state.get('version')!r}, known is 1")
+        self._counters.load_state_dict(state["stats"])
+
+    def close(self) -> None:
+        """End the communication thread; the process group stays. Later buckets are refused."""
+        if self.error is None:
+            self.error = TransportError("the hook's state has been closed")
+        self._is_dead = True
+        self._fifo.close()
+
+    # --- for DDP, on the thread of the backward pass ----------------------------------------------
+
+    def reduce(self, bucket: Any) -> Any:
+        """Take a bucket over; returns the future of its mean, which lies in the bucket's memory."""
+        try:
+            job = self._accept(bucket)
+        except Exception as error:
+            self._die(error)
+            raise
+        if self.error is not None:  # not raised here: DDP could not end its backward pass
+            job.finish(self._final_error())
+            return job.future
+        with self._lock:
+            self._open.append(job)
+            if len(self._open) == 1:
+                self._progress = time.monotonic()
+        self._watch.wake()
+        self._fifo.submit(lambda: self._run(job))
+        return job.future
+
+    def _accept(self, bucket: Any) -> Job:
+        if isinstance(bucket, tuple):
+            raise ArgumentError(
+                "the hook was called with one gradient instead of a bucket: "
+                "torch._dynamo.config.optimize_ddp='python_reducer' does not run DDP hooks; "
+                "choose 'ddp_optimizer'"
+            )
+        job = Job(bucket.index(), bucket.buffer(), bucket.parameters(), bucket.is_last())
+        if job.buffer.device.type != "cpu":
+            raise ArgumentError(
+                f"bucket {job.index} is on {job.buffer.device}: only gradients on the CPU yet"
+            )
+        if job.index != self._next_index and self.error is None:
+            raise TransportError(
+                f"bucket {job.index} came where bucket {self._next_index} was due: an earlier "
+                "backward pass was cut short, and the ranks are not at the same place any more"
+            )
+        self._next_index = 0 if job.is_last else job.index + 1
+        return job
+
+    # --- on the communication thread --------------------------------------------------------------
+
+    def _run(self, job: Job) -> None:
+        try:
+            if not self._is_dead:
+                self._reduce_bucket(job)
+            if job.is_last and not self._is_dead:
+                self._join_verdicts()
+        except BaseException as error:  # nothing may end the thread with futures open
+            self._die(error, f"step {self._step}, bucket {job.index}")
+        if self.error is None:
+            self._finish(job)
+        elif self._is_dead or job.is_last:  # until then more may become known of the cause
+            self._fail_open_futures()
+
+    def _reduce_bucket(self, job: Job) -> None:
+        spec = self.options.spec
+        cast = getattr(torch, spec.cast) if spec.cast else None
+        is_dense = job.buffer.layout == torch.strided
+        if is_dense and cast is not None and job.buffer.dtype in _CASTABLE:
+            narrow = job.buffer.to(cast)
+            self._reduce_buffer(job, narrow)
+            job.buffer.copy_(narrow)
+        else:
+            self._reduce_buffer(job, job.buffer)
+
+    def _reduce_buffer(self, job: Job, buffer: Any) -> None:
+        is_dense = buffer.layout == torch.strided
+        if self.options.spec.method and is_dense and buffer.dtype in _EXCHANGED:
+            self._exchange(job, buffer)
+        else:
+            self._reduce_plainly(buffer)
+
+    def _reduce_plainly(self, buffer: Any) -> None:
+        """As DDP without a hook: dense values times 1 / W, sparse ones divided, then added."""
+        world = self._peers.world
+        if buffer.layout != torch.strided:
+            buffer.div_(world)
+            size = max(buffer._nnz(), 1) * buffer.element_size()
+        else:
+            if buffer.dtype.is_floating_point or buffer.dtype.is_complex:
+                buffer.mul_(1.0 / world)
+            size = buffer.numel() * buffer.element_size()
+        if size:  # Gloo refuses empty tensors
+            self._transport.all_reduce(buffer)
+        self._counters.add_plain(size, self._transport.take_wait_s())
+
+    def _exchange(self, job: Job, buffer: Any) -> None:
+        layout = Layout(
+            job.index, parse_dtype(buffer.dtype), bucket_shapes(job.parameters, len(buffer))
+        )
+        bucket = self._bucket(layout)
+        data = buffer.view(torch.uint8).numpy()
+        start = getattr(bucket, self.options.way(self._peers.world))
+        exchange = start(data, self._step % 2**32)
+        if self.error is not None:
+            exchange.cancel(_kind_of(self.error), str(self.error))
+        steps = self._transport.run(exchange)
+        self._counters.add_exchange(exchange.stats(), self._transport.take_wait_s())
+        self._judge(exchange, layout, steps)
+
+    def _judge(self, exchange: _core.Exchange, layout: Layout, steps: int) -> None:
+        error = exchange.error()
+        if error is None:
+            self._steps_of[layout] = steps
+            return
+        kind, _, message = error
+        is_in_step = self._steps_of.get(layout) == steps  # else it has lost track of a peer
+        is_told = is_in_step and kind == _TRANSPORT  # the peer that has failed publishes the cause
+        self._fail(_KINDS[kind](message), publish=not is_told)
+        if not is_in_step:
+            self._die(self.error)
+
+    def _bucket(self, layout: Layout) -> _core.ExchangeBucket:
+        """The bucket of an index; made anew when DDP has rebuilt its buckets."""
+        known = self._buckets.get(layout.bucket)
+        if known is not None and known[0] == layout:
+            return known[1]
+        options = self.options
+        bucket = _core.ExchangeBucket(
+            layout.bucket,
+            layout.dtype,
+            layout.shapes,
+            self._peers.rank,
+            self._peers.world,
+            options.spec.compress_options(),
+            getattr(_core.SumOrder, options.order),
+            True,
+            options.piece_elements,
+        )
+        self._buckets[layout.bucket] = (layout, bucket)
+        return bucket
+
+    def _join_verdicts(self) -> None:
+        """End a step: no rank may go on with gradients that another one could not decode."""
+        if self.options.spec.method:
+            own = 0 if self.error is None else _kind_of(self.error) << 32 | self._peers.rank
+            verdict = torch.tensor([own], dtype=torch.int64)
+            self._transport.all_reduce(verdict, dist.ReduceOp.MAX)
+            self._transport.take_wait_s()
+            self._take_verdict(int(verdict.item()))
+        self._step += 1
+        self._counters.add_step()
+
+    def _take_verdict(self, verdict: int) -> None:
+        if not verdict or type(self.error) not in (type(None), TransportError):
+            return
+        rank = verdict & 0xFFFFFFFF
+        kind = _KINDS[verdict >> 32].__name__
+        said = [self._peers.causes() or f"rank {rank} raised {kind}"]
+        if self.error is not None:
+            said.append(str(self.error))
+        self.error = TransportError(f"step {self._step}: {'; '.join(said)}")
+
+    # --- failures ---------------------------------------------------------------------------------
+
+    def _note_progress(self) -> None:
+        self._progress = time.monotonic()
+
+    def _fail(self, error: GradwireError, *, publish: bool = True) -> None:
+        """Note the first failure and tell the others its cause; collectives go on."""
+        with self._lock:
+            if self.error is not None:
+                return
+            self.error = error
+        if publish:
+            self._peers.publish(f"{type(error).__name__}: {error}")
+
+    def _die(self, error: BaseException | None, where: str = "") -> None:
+        """Give up the group: this rank cannot make the collectives that the others wait for."""
+        with self._lock:
+            is_first, self._is_dead = not self._is_dead, True
+        if not is_first:
+            return
+        if isinstance(error, GradwireError):
+            self._fail(error)
+        elif isinstance(error, CollectiveError):
+            causes = self._peers.causes()
+            self._fail(lost_peers(where, str(error), causes), publish=not causes)
+        else:
+            self._fail(TransportError(f"{where}: {type(error).__name__}: {error}"))
+        self._fail_open_futures()
+        self._peers.abort()
+
+    def _final_error(self) -> GradwireError:
+        error = self.error
+        assert error is not None
+        return type(error)(f"rank {self._peers.rank}: {error}; no gradient of this step is valid")
+
+    def _finish(self, job: Job) -> None:
+        with self._lock:
+            if job in self._open:
+                self._open.remove(job)
+        job.finish(None)
+
+    def _fail_open_futures(self) -> None:
+        with self._lock:
+            jobs, self._open = self._open, []
+        for job in jobs:
+            job.finish(self._final_error())
+
+    def check_open_futures(self) -> bool:
+        """Fail futures that are overdue or that a peer has given up; called by the watch."""
+        with self._lock:
+            if not self._open:
+                return False
+        if self._is_dead:
+            self._fail_open_futures()
+            return False
+        limit = self._peers.timeout.total_seconds()
+        waited = time.monotonic() - self._progress
+        causes = self._peers.causes()
+        if causes and waited > 1.0:  # the peer may still end the step in order, with the others
+            self._fail(TransportError(f"step {self._step}: {causes}"), publish=False)
+            self._die(self.error)
+        elif waited > limit + min(5.0, limit / 4):  # the collectives' own time-out comes first
+            self._die(TransportError(f"step {self._step}: no progress for {waited:.1f} s"))
+        return True
+
+
+def _kind_of(error: GradwireError) -> int:
+    return _KIND_OF.get(type(error), _TRANSPORT)

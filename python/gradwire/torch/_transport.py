@@ -1,0 +1,94 @@
+"""torch.distributed as the transport of an exchange.
+
+In: an exchange, or the buffer of a plain all-reduce. Out: both done, or the error of the collective
+that failed. Assumes: one thread issues all collectives of the group, all ranks in the same order.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from gradwire import _core
+from gradwire.torch._peers import Peers
+
+_IN_FLIGHT = 4  # messages whose lengths an exchange knows ahead
+
+
+class CollectiveError(Exception):
+    """A collective failed, which ends the group."""
+
+
+@dataclass
+class Transport:
+    """Collectives over the private group, with the time that they were waited for."""
+
+    peers: Peers
+    progress: Callable[[], None]  #: called whenever a collective has ended
+    wait_s: float = field(default=0.0)
+
+    def run(self, exchange: _core.Exchange) -> int:
+        """Make the steps of an exchange until it is done; returns how many there were.
+
+        Raises CollectiveError when a collective fails. Whether peers have failed, or what they sent
+        is wrong, is for ``exchange.error()`` to tell; one that has lost track of a peer is done
+        early.
+        """
+        in_flight: deque[tuple[int, Any, Any]] = deque()
+        steps = 0
+        while not exchange.done():
+            while len(in_flight) < _IN_FLIGHT and (step := exchange.next()) is not None:
+                in_flight.append(self._post(*step))
+            number, received, work = in_flight.popleft()
+            self._wait(work)
+            exchange.complete(number, received.numpy())
+            steps += 1
+        return steps
+
+    def all_reduce(self, tensor: Any, op: Any = dist.ReduceOp.SUM) -> None:
+        """One plain all-reduce, in place."""
+        with _collective():
+            work = dist.all_reduce(tensor, op=op, group=self.peers.group, async_op=True)
+        self._wait(work)
+
+    def take_wait_s(self) -> float:
+        """Return the seconds waited since the last call."""
+        waited, self.wait_s = self.wait_s, 0.0
+        return waited
+
+    def _post(
+        self, number: int, send: Any, send_bytes: list[int], receive_bytes: list[int]
+    ) -> tuple[int, Any, Any]:
+        received = torch.empty(sum(receive_bytes), dtype=torch.uint8)
+        with _collective():
+            work = dist.all_to_all_single(
+                received,
+                torch.from_numpy(send),
+                receive_bytes,
+                send_bytes,
+                group=self.peers.group,
+                async_op=True,
+            )
+        return number, received, work
+
+    def _wait(self, work: Any) -> None:
+        start = time.monotonic()
+        with _collective():
+            work.wait()
+        self.wait_s += time.monotonic() - start
+        self.progress()
+
+
+@contextlib.contextmanager
+def _collective() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError as error:
+        raise CollectiveError(str(error).partition("\n")[0].strip()) from error

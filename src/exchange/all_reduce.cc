@@ -1,0 +1,194 @@
+// The exact all-reduces of gradwire/exchange.h.
+
+#include <algorithm>
+
+#include "base/fail.h"
+#include "exchange/handlers.h"
+#include "exchange/settings.h"
+
+namespace gradwire {
+
+using exchange::AdditionRule;
+using exchange::PieceCoder;
+using exchange::Rooms;
+using exchange::Shard;
+
+struct ExchangeBucket::State {
+  exchange::Place place;  ///< of no step yet
+  unsigned rank, world;
+  AdditionRule rule;
+  PieceCoder coder;
+  std::vector<Shard> shards;  ///< one a rank
+  Shard whole;                ///< for gather_merge
+  Rooms to_owners, from_owners, to_all;
+
+  void reset_rooms();
+  exchange::FlowShape flow(std::uint32_t step, std::uint8_t phase, std::size_t pieces) const {
+    exchange::FlowShape shape{place, rank, world, std::max<std::size_t>(pieces, 2)};
+    shape.place.step = step;
+    shape.place.phase = phase;
+    return shape;
+  }
+};
+
+namespace {
+
+constexpr std::uint32_t kFirstRoom = 4096;
+
+/// Flows one after the other, then the scaling that a rule leaves for the end.
+class AllReduce final : public Exchange {
+ public:
+  AllReduce(PieceCoder& coder, const AdditionRule& rule, std::span<std::uint8_t> data)
+      : rule_(rule), data_(data), memory_(coder, data.data(), stats_) {}
+
+  void add(const exchange::FlowShape& shape, std::unique_ptr<exchange::PieceHandler> handler,
+           Rooms& rooms, std::uint64_t ExchangeStats::* payload_bytes) {
+    handlers_.push_back(std::move(handler));
+    flows_.emplace_back(shape, *handlers_.back(), rooms, failure_, stats_, stats_.*payload_bytes);
+  }
+  exchange::BucketMemory& memory() noexcept { return memory_; }
+
+  std::optional<ExchangeStep> next() override {
+    if (done()) return std::nullopt;
+    std::optional<ExchangeStep> step = flows_[at_].next(next_id_);
+    next_id_ += step.has_value();
+    return step;
+  }
+  void complete(std::uint64_t id, std::span<const std::uint8_t> received) override {
+    if (done() || id != completed_ || id >= next_id_) {
+      fail(ErrorKind::invalid_argument, "step {} completed; steps {} to {} are in flight", id,
+           completed_, next_id_);
+    }
+    ++completed_;
+    flows_[at_].complete(received);
+    if (!flows_[at_].done()) return;
+    lost_ = flows_[at_].lost();
+    if (!lost_ && ++at_ == flows_.size() && !failure_.error())
+      exchange::scale(rule_, data_.data(), data_.size() / element_size(rule_.dtype));
+  }
+  bool done() const noexcept override { return lost_ || at_ == flows_.size(); }
+  bool lost() const noexcept override { return lost_; }
+  void cancel(ErrorKind kind, const std::string& message) override { failure_.note(kind, message); }
+  const std::optional<Error>& error() const noexcept override { return failure_.error(); }
+  const ExchangeStats& stats() const noexcept override { return stats_; }
+
+ private:
+  AdditionRule rule_;
+  std::span<std::uint8_t> data_;
+  ExchangeStats stats_;
+  exchange::Failure failure_;
+  exchange::BucketMemory memory_;
+  std::vector<std::unique_ptr<exchange::PieceHandler>> handlers_;
+  std::deque<exchange::Flow> flows_;
+  std::size_t at_ = 0;
+  std::uint64_t next_id_ = 0, completed_ = 0;
+  bool lost_ = false;
+};
+
+std::size_t most_pieces(const std::vector<Shard>& shards) {
+  std::size_t most = 0;
+  for (const Shard& shard : shards) most = std::max(most, shard.size());
+  return most;
+}
+
+/// Before sizes are known: room for a small piece, or a start of a large one.
+std::uint32_t first_room(const Shard& shard, const PieceCoder& coder) {
+  const std::size_t most = shard.empty() ? 0 : coder.bound(shard[0]);
+  return static_cast<std::uint32_t>(
+      std::min<std::size_t>(exchange::kPieceHeader + most, kFirstRoom));
+}
+
+/// Message 1 may have to carry two pieces; its length has 32 bits.
+void check_pieces(const std::vector<Shard>& shards, const PieceCoder& coder) {
+  for (const Shard& shard : shards) {
+    for (const exchange::Piece& piece : shard) {
+      if (coder.bound(piece) > UINT32_MAX / 4)
+        fail(ErrorKind::invalid_argument,
+             "piece_elements: a piece of {} elements may take {} bytes, at most {} allowed",
+             piece.elements, coder.bound(piece), UINT32_MAX / 4);
+    }
+  }
+}
+
+void check_memory(std::uint64_t wanted, std::span<std::uint8_t> data) {
+  if (data.size() != wanted) {
+    fail(ErrorKind::invalid_argument, "data: {} bytes given, the bucket has {}", data.size(),
+         wanted);
+  }
+}
+
+}  // namespace
+
+void ExchangeBucket::State::reset_rooms() {
+  to_owners = from_owners = to_all = {};
+  for (unsigned p = 0; p < world; ++p) {
+    const std::uint32_t own = first_room(shards[rank], coder);
+    const std::uint32_t peers = first_room(shards[p], coder);
+    to_owners.send.push_back(peers);
+    to_owners.receive.push_back(own);
+    from_owners.send.push_back(own);
+    from_owners.receive.push_back(peers);
+    to_all.send.push_back(first_room(whole, coder));
+    to_all.receive.push_back(first_room(whole, coder));
+  }
+}
+
+ExchangeBucket::ExchangeBucket(std::uint32_t index, DType dtype, std::vector<BucketTensor> tensors,
+                               unsigned rank, unsigned world, const ExchangeOptions& options) {
+  exchange::check_settings(dtype, rank, world, options);
+  const AdditionRule rule{dtype, options.order, world, options.mean,
+                          exchange::count_elements(tensors)};
+  const std::uint64_t piece = options.piece_elements;
+  state_.reset(
+      new State{{.bucket = index, .agreement = exchange::agreement_of(rule, options, tensors)},
+                rank,
+                world,
+                rule,
+                PieceCoder(dtype, options.compress),
+                exchange::cut_bucket(tensors, world, piece),
+                std::move(exchange::cut_bucket(tensors, 1, piece)[0]),
+                {},
+                {},
+                {}});
+  check_pieces(state_->shards, state_->coder);
+  check_pieces({state_->whole}, state_->coder);
+  state_->reset_rooms();
+}
+ExchangeBucket::~ExchangeBucket() = default;
+ExchangeBucket::ExchangeBucket(ExchangeBucket&&) noexcept = default;
+ExchangeBucket& ExchangeBucket::operator=(ExchangeBucket&&) noexcept = default;
+
+std::uint64_t ExchangeBucket::bytes() const noexcept {
+  return state_->rule.bucket_elements * state_->coder.width();
+}
+
+void ExchangeBucket::reset() { state_->reset_rooms(); }
+
+std::unique_ptr<Exchange> ExchangeBucket::two_shot(std::span<std::uint8_t> data,
+                                                   std::uint32_t step) {
+  State& s = *state_;
+  check_memory(bytes(), data);
+  auto reduce = std::make_unique<AllReduce>(s.coder, s.rule, data);
+  if (s.world == 1 || data.empty()) return reduce;
+  reduce->add(s.flow(step, 1, most_pieces(s.shards)),
+              exchange::to_owners(reduce->memory(), s.rule, s.shards, s.rank), s.to_owners,
+              &ExchangeStats::to_owners);
+  reduce->add(s.flow(step, 2, most_pieces(s.shards)),
+              exchange::from_owners(reduce->memory(), s.shards, s.rank), s.from_owners,
+              &ExchangeStats::from_owners);
+  return reduce;
+}
+
+std::unique_ptr<Exchange> ExchangeBucket::gather_merge(std::span<std::uint8_t> data,
+                                                       std::uint32_t step) {
+  State& s = *state_;
+  check_memory(bytes(), data);
+  auto reduce = std::make_unique<AllReduce>(s.coder, s.rule, data);
+  if (s.world == 1 || data.empty()) return reduce;
+  reduce->add(s.flow(step, 3, s.whole.size()),
+              exchange::to_all(reduce->memory(), s.rule, s.whole, s.rank), s.to_all,
+              &ExchangeStats::to_owners);
+  return reduce;
+}
+
+}  // namespace gradwire

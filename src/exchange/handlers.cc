@@ -1,0 +1,197 @@
+#include "exchange/handlers.h"
+
+#include <chrono>
+#include <map>
+
+namespace gradwire::exchange {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Adds its lifetime to a number of seconds.
+class Timer {
+ public:
+  explicit Timer(double& seconds) : seconds_(seconds), start_(Clock::now()) {}
+  ~Timer() { seconds_ += std::chrono::duration<double>(Clock::now() - start_).count(); }
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+
+ private:
+  double& seconds_;
+  Clock::time_point start_;
+};
+
+std::uint64_t first_of(const Piece& piece) { return piece.parts.front().first; }
+
+/// Values of one shard from all ranks, piece by piece, added as soon as all are there.
+class ShardSum {
+ public:
+  ShardSum(BucketMemory& memory, const AdditionRule& rule, const Shard& shard, unsigned rank)
+      : memory_(memory), rule_(rule), shard_(shard), rank_(rank) {}
+
+  void take(unsigned peer, std::size_t k, ByteSpan payload) {
+    const Piece& piece = shard_[k];
+    Waiting& waiting = waiting_[k];
+    waiting.values.resize(rule_.world);
+    waiting.values[peer].resize(memory_.bytes(piece));
+    memory_.decode(piece, payload, waiting.values[peer].data());
+    if (++waiting.arrived + 1 < rule_.world) return;
+    std::vector<const std::uint8_t*> pointers;
+    for (const Bytes& values : waiting.values) pointers.push_back(values.data());
+    pointers[rank_] = memory_.at(piece);
+    add_values(rule_, first_of(piece), pointers, static_cast<std::size_t>(piece.elements),
+               memory_.at(piece));
+    waiting_.erase(k);
+  }
+
+ private:
+  struct Waiting {
+    std::vector<Bytes> values;  ///< by rank; this rank's are in the bucket
+    unsigned arrived = 0;
+  };
+  BucketMemory& memory_;
+  const AdditionRule& rule_;
+  const Shard& shard_;
+  unsigned rank_;
+  std::map<std::size_t, Waiting> waiting_;
+};
+
+/// A payload that goes to every peer is made once.
+class SharedPayloads {
+ public:
+  SharedPayloads(BucketMemory& memory, const Shard& shard, std::size_t receivers)
+      : memory_(memory), shard_(shard), receivers_(receivers) {}
+
+  Bytes encode(std::size_t k) {
+    auto entry = payloads_.find(k);
+    if (entry == payloads_.end()) {
+      Bytes bytes = memory_.encode(shard_[k], receivers_);
+      entry = payloads_.emplace(k, Payload{std::move(bytes), receivers_}).first;
+    }
+    if (--entry->second.left > 0) return entry->second.bytes;
+    Bytes bytes = std::move(entry->second.bytes);
+    payloads_.erase(entry);
+    return bytes;
+  }
+
+ private:
+  struct Payload {
+    Bytes bytes;
+    std::size_t left = 0;
+  };
+  BucketMemory& memory_;
+  const Shard& shard_;
+  std::size_t receivers_;
+  std::map<std::size_t, Payload> payloads_;
+};
+
+class ToOwners final : public PieceHandler {
+ public:
+  ToOwners(BucketMemory& memory, const AdditionRule& rule, const std::vector<Shard>& shards,
+           unsigned rank)
+      : memory_(memory), shards_(shards), own_(shards[rank]), sum_(memory, rule, own_, rank) {}
+  std::size_t pieces_to(unsigned peer) const override { return shards_[peer].size(); }
+  std::size_t pieces_from(unsigned) const override { return own_.size(); }
+  std::size_t bound_from(unsigned, std::size_t k) const override { return memory_.bound(own_[k]); }
+  Bytes encode(unsigned peer, std::size_t k) override {
+    return memory_.encode(shards_[peer][k], 1);
+  }
+  void take(unsigned peer, std::size_t k, ByteSpan payload) override {
+    sum_.take(peer, k, payload);
+  }
+
+ private:
+  BucketMemory& memory_;
+  const std::vector<Shard>& shards_;
+  const Shard& own_;
+  ShardSum sum_;
+};
+
+class FromOwners final : public PieceHandler {
+ public:
+  FromOwners(BucketMemory& memory, const std::vector<Shard>& shards, unsigned rank)
+      : memory_(memory),
+        shards_(shards),
+        own_(shards[rank]),
+        payloads_(memory, own_, shards.size() - 1) {}
+  std::size_t pieces_to(unsigned) const override { return own_.size(); }
+  std::size_t pieces_from(unsigned peer) const override { return shards_[peer].size(); }
+  std::size_t bound_from(unsigned peer, std::size_t k) const override {
+    return memory_.bound(shards_[peer][k]);
+  }
+  Bytes encode(unsigned, std::size_t k) override { return payloads_.encode(k); }
+  void take(unsigned peer, std::size_t k, ByteSpan payload) override {
+    const Piece& piece = shards_[peer][k];
+    memory_.decode(piece, payload, memory_.at(piece));
+  }
+
+ private:
+  BucketMemory& memory_;
+  const std::vector<Shard>& shards_;
+  const Shard& own_;
+  SharedPayloads payloads_;
+};
+
+class ToAll final : public PieceHandler {
+ public:
+  ToAll(BucketMemory& memory, const AdditionRule& rule, const Shard& whole, unsigned rank)
+      : memory_(memory),
+        whole_(whole),
+        payloads_(memory, whole, rule.world - 1),
+        sum_(memory, rule, whole, rank) {}
+  std::size_t pieces_to(unsigned) const override { return whole_.size(); }
+  std::size_t pieces_from(unsigned) const override { return whole_.size(); }
+  std::size_t bound_from(unsigned, std::size_t k) const override {
+    return memory_.bound(whole_[k]);
+  }
+  Bytes encode(unsigned, std::size_t k) override { return payloads_.encode(k); }
+  void take(unsigned peer, std::size_t k, ByteSpan payload) override {
+    sum_.take(peer, k, payload);
+  }
+
+ private:
+  BucketMemory& memory_;
+  const Shard& whole_;
+  SharedPayloads payloads_;
+  ShardSum sum_;
+};
+
+}  // namespace
+
+std::uint8_t* BucketMemory::at(const Piece& piece) const {
+  return data_ + first_of(piece) * coder_.width();
+}
+
+std::size_t BucketMemory::bytes(const Piece& piece) const {
+  return static_cast<std::size_t>(piece.elements) * coder_.width();
+}
+
+Bytes BucketMemory::encode(const Piece& piece, std::size_t receivers) {
+  const Timer timer(stats_.encode_s);
+  Bytes payload;
+  coder_.encode(piece, at(piece), payload);
+  stats_.original_bytes += receivers * bytes(piece);
+  return payload;
+}
+
+void BucketMemory::decode(const Piece& piece, ByteSpan payload, std::uint8_t* out) {
+  const Timer timer(stats_.decode_s);
+  coder_.decode(piece, payload, out);
+}
+
+std::unique_ptr<PieceHandler> to_owners(BucketMemory& memory, const AdditionRule& rule,
+                                        const std::vector<Shard>& shards, unsigned rank) {
+  return std::make_unique<ToOwners>(memory, rule, shards, rank);
+}
+
+std::unique_ptr<PieceHandler> from_owners(BucketMemory& memory, const std::vector<Shard>& shards,
+                                          unsigned rank) {
+  return std::make_unique<FromOwners>(memory, shards, rank);
+}
+
+std::unique_ptr<PieceHandler> to_all(BucketMemory& memory, const AdditionRule& rule,
+                                     const Shard& whole, unsigned rank) {
+  return std::make_unique<ToAll>(memory, rule, whole, rank);
+}
+
+}  // namespace gradwire::exchange

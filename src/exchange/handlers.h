@@ -1,0 +1,41 @@
+// Where the pieces of the exact all-reduces come from and go to.
+// In: the bucket's memory, its shards, the rule of addition.
+// Out: a handler for a flow.
+// Assumes: what is given by reference outlives the handler.
+#pragma once
+
+#include "exchange/addition.h"
+#include "exchange/flow.h"
+#include "exchange/piece_coder.h"
+
+namespace gradwire::exchange {
+
+/// A bucket's memory and its coder, with the clock on them.
+class BucketMemory {
+ public:
+  BucketMemory(PieceCoder& coder, std::uint8_t* data, ExchangeStats& stats)
+      : coder_(coder), data_(data), stats_(stats) {}
+
+  std::uint8_t* at(const Piece& piece) const;
+  std::size_t bytes(const Piece& piece) const;
+  std::size_t bound(const Piece& piece) const { return coder_.bound(piece); }
+  Bytes encode(const Piece& piece, std::size_t receivers);
+  void decode(const Piece& piece, ByteSpan payload, std::uint8_t* out);
+
+ private:
+  PieceCoder& coder_;
+  std::uint8_t* data_;
+  ExchangeStats& stats_;
+};
+
+/// Shards to their owners, which add them.
+std::unique_ptr<PieceHandler> to_owners(BucketMemory& memory, const AdditionRule& rule,
+                                        const std::vector<Shard>& shards, unsigned rank);
+/// Sums from their owners.
+std::unique_ptr<PieceHandler> from_owners(BucketMemory& memory, const std::vector<Shard>& shards,
+                                          unsigned rank);
+/// Everything to everybody; each adds for itself.
+std::unique_ptr<PieceHandler> to_all(BucketMemory& memory, const AdditionRule& rule,
+                                     const Shard& whole, unsigned rank);
+
+}  // namespace gradwire::exchange

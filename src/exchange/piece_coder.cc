@@ -1,0 +1,57 @@
+#include "exchange/piece_coder.h"
+
+#include <algorithm>
+
+#include "base/fail.h"
+#include "lossless/tensor_decoder.h"
+
+namespace gradwire::exchange {
+
+PieceCoder::PieceCoder(DType dtype, const CompressOptions& options)
+    : dtype_(dtype), width_(element_size(dtype)), options_(options) {
+  options_.checksum = false;  // the piece has one
+}
+
+void PieceCoder::encode(const Piece& piece, const std::uint8_t* elements, Bytes& payload) {
+  ByteWriter out(payload);
+  for (const Part& part : piece.parts) {
+    body_.clear();
+    const auto bytes = static_cast<std::size_t>(part.n) * width_;
+    lossless::encode_tensor({dtype_, part.shape, {elements, bytes}}, options_, true, memory_,
+                            body_);
+    out.varint(body_.size());
+    out.bytes(body_);
+    elements += bytes;
+  }
+}
+
+std::size_t PieceCoder::bound(const Piece& piece) const noexcept {
+  constexpr std::size_t kLengthField = 9;
+  std::size_t bytes = 0;
+  for (const Part& part : piece.parts)
+    bytes += kLengthField + lossless::encoded_bound(dtype_, part.n);
+  return bytes;
+}
+
+void PieceCoder::decode(const Piece& piece, ByteSpan payload, std::uint8_t* elements) {
+  ByteReader in(payload);
+  for (const Part& part : piece.parts) {
+    const auto bytes = static_cast<std::size_t>(part.n) * width_;
+    const auto length = static_cast<std::size_t>(in.count("body length", in.left()));
+    const std::size_t at = in.offset();
+    const frame::TensorBody body =
+        frame::read_tensor_body(in.bytes("body", length), 0, at, false, bytes);
+    if (body.header.dtype != dtype_ || !std::ranges::equal(body.header.dims, part.shape)) {
+      fail(ErrorKind::corrupt, "body at byte {}: another dtype or shape than the bucket's", at);
+    }
+    const lossless::TensorDecoder decoder(body, false);
+    const std::size_t chunk = body.header.chunk_elements * width_;
+    for (std::uint64_t c = 0; c < body.header.chunk_count(); ++c) {
+      decoder.decode_chunk(c, {elements + c * chunk, body.header.chunk_size(c) * width_}, scratch_);
+    }
+    elements += bytes;
+  }
+  in.expect_end("piece");
+}
+
+}  // namespace gradwire::exchange

@@ -1,0 +1,68 @@
+#include "exchange/settings.h"
+
+#include <algorithm>
+
+#include "base/bytes.h"
+#include "base/fail.h"
+#include "base/hash.h"
+#include "exchange/pieces.h"
+#include "frame/tensor_header.h"
+
+namespace gradwire::exchange {
+namespace {
+
+constexpr std::uint64_t kMaxElements = std::uint64_t{1} << 56;
+constexpr unsigned kMaxWorld = 65536;
+
+}  // namespace
+
+void check_settings(DType dtype, unsigned rank, unsigned world, const ExchangeOptions& options) {
+  if (!is_float(dtype))
+    fail(ErrorKind::invalid_argument, "dtype {}: only f32, bf16, f16 and f64 are added",
+         dtype_name(dtype));
+  if (world > kMaxWorld)
+    fail(ErrorKind::invalid_argument, "{} ranks given, at most {} allowed", world, kMaxWorld);
+  if (rank >= world)
+    fail(ErrorKind::invalid_argument, "rank {} of {} ranks does not exist", rank, world);
+  if (options.piece_elements == 0)
+    fail(ErrorKind::invalid_argument, "piece_elements: 0 given, at least 1 needed");
+  if (options.compress.level < 1 || options.compress.level > 3)
+    fail(ErrorKind::invalid_argument, "level: {} given, 1 to 3 allowed", options.compress.level);
+}
+
+std::uint64_t count_elements(const std::vector<BucketTensor>& tensors) {
+  std::uint64_t total = 0;
+  for (const BucketTensor& tensor : tensors) {
+    if (tensor.shape.size() > frame::kMaxDimensions)
+      fail(ErrorKind::invalid_argument, "shape: {} dimensions given, at most {} allowed",
+           tensor.shape.size(), frame::kMaxDimensions);
+    std::uint64_t n = 1;
+    for (const std::uint64_t dim : tensor.shape) {
+      const std::uint64_t factor = std::max<std::uint64_t>(dim, 1);
+      if (factor > kMaxElements / n)
+        fail(ErrorKind::invalid_argument, "shape: more than 2^56 elements");
+      n *= factor;
+    }
+    total += element_count(tensor);
+    if (total > kMaxElements) fail(ErrorKind::invalid_argument, "tensors: more than 2^56 elements");
+  }
+  return total;
+}
+
+std::uint64_t agreement_of(const AdditionRule& rule, const ExchangeOptions& options,
+                           const std::vector<BucketTensor>& tensors) {
+  Bytes bytes;
+  ByteWriter out(bytes);
+  out.u8(static_cast<std::uint8_t>(rule.dtype));
+  out.u8(static_cast<std::uint8_t>(rule.order));
+  out.u8(rule.mean ? 1 : 0);
+  out.u32(rule.world);
+  out.u32(options.piece_elements);
+  for (const BucketTensor& tensor : tensors) {
+    out.varint(tensor.shape.size());
+    for (const std::uint64_t dim : tensor.shape) out.u64(dim);
+  }
+  return hash64(bytes);
+}
+
+}  // namespace gradwire::exchange

@@ -1,0 +1,20 @@
+// What a caller says of a bucket, checked, and the part of it that all ranks must say alike.
+// In: dtype, ranks, options, shapes.
+// Out: errors (`invalid_argument`), the number of elements, a hash.
+// Assumes: nothing.
+#pragma once
+
+#include "exchange/addition.h"
+
+namespace gradwire::exchange {
+
+void check_settings(DType dtype, unsigned rank, unsigned world, const ExchangeOptions& options);
+
+/// The elements of a bucket whose shapes the format can say.
+std::uint64_t count_elements(const std::vector<BucketTensor>& tensors);
+
+/// What must be alike on all ranks, as a number: messages of another one are refused.
+std::uint64_t agreement_of(const AdditionRule& rule, const ExchangeOptions& options,
+                           const std::vector<BucketTensor>& tensors);
+
+}  // namespace gradwire::exchange
