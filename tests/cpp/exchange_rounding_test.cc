@@ -50,7 +50,7 @@ TEST(Rounding, OfBrainFloatTakesTheNearestEven) {
 
 TEST(Rounding, IsRightForRandomFloats) {
   std::mt19937_64 random(1);
-  for (int k = 0; k < 1000000; ++k) {
+  for (int k = 0; k < 200000; ++k) {
     const auto value = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
     if (std::isnan(value)) continue;
     ASSERT_EQ(exchange::to_f16(value), kHalf.nearest(value)) << value;
@@ -76,7 +76,7 @@ std::vector<Bytes> all_patterns(unsigned world) {
 
 TEST(Addition, OfAllHalfPatternsIsTheReferences) {
   for (const DType dtype : {DType::f16, DType::bf16}) {
-    for (unsigned world = 2; world <= 8; ++world) {
+    for (const unsigned world : {2u, 3u, 5u, 8u}) {
       for (const SumOrder order : {SumOrder::rank, SumOrder::gloo}) {
         for (const bool mean : {true, false}) {
           const std::vector<Bytes> inputs = all_patterns(world);
