@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
-
 #include "base/fail.h"
 #include "base/hash.h"
 #include "exchange/flow.h"
@@ -43,7 +41,7 @@ void Flow::complete(ByteSpan received) {
   } else {
     failure_.note(
         ErrorKind::transport,
-        fmt::format("message {} of bucket {}, step {}: {} bytes came, {} were asked for", message,
+        formatted("message {} of bucket {}, step {}: {} bytes came, {} were asked for", message,
                     shape_.place.bucket, shape_.place.step, received.size(), expected));
   }
   // Later headers repeat what a damaged one said, so this is seldom more than message 0.
@@ -56,7 +54,7 @@ void Flow::read_message(unsigned p, std::size_t message, ByteSpan bytes) {
     header = read_header(bytes.first(kPieceHeader), place(p, shape_.rank, message));
     check_lengths(p, header);
   } catch (const Error& error) {
-    failure_.note(error.kind(), fmt::format("from rank {}: {}", p, error.what()));
+    failure_.note(error.kind(), formatted("from rank {}: {}", p, error.what()));
     return;
   }
   learn_lengths(p, header);
@@ -108,14 +106,14 @@ void Flow::read_body(unsigned p, const PieceHeader& header, ByteSpan body) {
   const Place& at = header.place;
   if (header.status != 0) {
     const auto kind = static_cast<ErrorKind>(header.status);
-    failure_.note(ErrorKind::transport, fmt::format("rank {} failed ({}) at bucket {}, step {}", p,
+    failure_.note(ErrorKind::transport, formatted("rank {} failed ({}) at bucket {}, step {}", p,
                                                     error_kind_name(kind), at.bucket, at.step));
   }
   if (failure_.error()) return;
   if (hash64(body) != header.checksum) {
     return failure_.note(
         ErrorKind::corrupt,
-        fmt::format("from rank {}: message {} of bucket {}, step {}: its checksum does not match",
+        formatted("from rank {}: message {} of bucket {}, step {}: its checksum does not match",
                     p, at.message, at.bucket, at.step));
   }
   take_payload(p, at.message, body.first(std::min<std::size_t>(header.length, body.size())));
@@ -143,7 +141,7 @@ void Flow::take_piece(unsigned p, std::size_t piece, ByteSpan bytes) {
   const std::size_t size = arrived.size();
   arrived.resize(size + kSlack);
   const auto note = [&](ErrorKind kind, const char* what) {
-    failure_.note(kind, fmt::format("from rank {}: piece {} of bucket {}, step {}: {}", p, piece,
+    failure_.note(kind, formatted("from rank {}: piece {} of bucket {}, step {}: {}", p, piece,
                                     shape_.place.bucket, shape_.place.step, what));
   };
   try {

@@ -25,7 +25,7 @@ struct Shape {
 /// Three steps on the same bucket: two_shot, gather_merge, two_shot.
 void expect_reduced(DType dtype, Shape shape, unsigned world, ExchangeOptions options,
                     std::uint64_t seed) {
-  SCOPED_TRACE(fmt::format("{} n {} world {} order {} mean {} level {} coder {} piece {} seed {}",
+  SCOPED_TRACE(formatted("{} n {} world {} order {} mean {} level {} coder {} piece {} seed {}",
                            dtype_name(dtype), shape.n, world, static_cast<int>(options.order),
                            options.mean, options.compress.level,
                            static_cast<int>(options.compress.coder), shape.piece, seed));

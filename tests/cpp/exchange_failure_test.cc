@@ -47,7 +47,7 @@ class Damage : public ::testing::TestWithParam<bool> {
   /// A run in which one message is replaced. Returns true if a rank was lost.
   bool run_with(const Key& key, const Bytes& instead, std::uint64_t seed) {
     SCOPED_TRACE(
-        fmt::format("step {} from {} to {}", std::get<0>(key), std::get<1>(key), std::get<2>(key)));
+        formatted("step {} from {} to {}", std::get<0>(key), std::get<1>(key), std::get<2>(key)));
     Ranks ranks = make();
     ranks.fill(1);
     ranks.start(gather(), kStep);
