@@ -77,8 +77,8 @@ std::string compact_json(const std::vector<Named>& tensors, const std::string& m
     std::string dtype(dtype_name(named.tensor.dtype));
     for (char& c : dtype) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
     text += formatted("\"{}\":{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
-                        named.name, dtype, fmt::join(named.tensor.shape, ","), offset,
-                        offset + named.tensor.data.size());
+                      named.name, dtype, fmt::join(named.tensor.shape, ","), offset,
+                      offset + named.tensor.data.size());
     offset += named.tensor.data.size();
   }
   return text + "}";

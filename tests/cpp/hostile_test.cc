@@ -21,8 +21,8 @@ TEST(Hostile, TheSmallFramesAreSoundAndUseEveryPart) {
     if (is_archive(frame.frame)) continue;
     const TensorInfo info = tensor_info(frame.frame);
     seen += formatted("|{} {} {} {} {} {} {} constant{} stored{} {}\n", frame.name, info.pipeline,
-                        info.prediction, info.signs, info.zeros, info.fractions, info.tables,
-                        info.constant_chunks, info.stored_chunks, frame.frame.size());
+                      info.prediction, info.signs, info.zeros, info.fractions, info.tables,
+                      info.constant_chunks, info.stored_chunks, frame.frame.size());
   }
   for (const char* part : {" planes ", " scaled ", " kernels ", "rows+columns", "taps(a=", " raw ",
                            " tap ", " guess ", "in-band", " map ", "rows", "counted", "ans dynamic",

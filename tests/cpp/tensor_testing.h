@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "base/formatted.h"
 #include <gtest/gtest.h>
 
+#include "base/formatted.h"
 #include "gradwire/compress.h"
 #include "gradwire/frame.h"
 
@@ -225,10 +225,10 @@ inline Bytes exact(std::span<const std::uint8_t> bytes) { return {bytes.begin(),
 
 inline std::string describe(const Owned& tensor, const CompressOptions& options) {
   return formatted("{} ({}) level {} coder {} tables {} zeros {} pairs {} checksum {} threads {}",
-                     dtype_name(tensor.dtype), fmt::join(tensor.shape, ","), options.level,
-                     static_cast<int>(options.coder), static_cast<int>(options.tables),
-                     static_cast<int>(options.zeros), options.pairs, options.checksum,
-                     options.threads);
+                   dtype_name(tensor.dtype), fmt::join(tensor.shape, ","), options.level,
+                   static_cast<int>(options.coder), static_cast<int>(options.tables),
+                   static_cast<int>(options.zeros), options.pairs, options.checksum,
+                   options.threads);
 }
 
 /// Compresses, checks the bound, restores, compares bits. Returns the frame, of exact size.
