@@ -22,7 +22,7 @@ std::span<const Method> methods();
 
 /// Options of a spec: "lossless", "lossless(level=3,coder=ans)", "none" (stored). What the spec
 /// leaves open is taken from `defaults`. Throws Error(invalid_argument) with near names for unknown
-/// words.
+/// words, and for numbers out of range.
 CompressOptions parse_method(std::string_view spec, const CompressOptions& defaults = {});
 
 /// The part in brackets alone: "", "level=3,coder=huffman,threads=2,checksum=false".

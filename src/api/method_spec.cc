@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/frame_access.h"
 #include "api/near_names.h"
 #include "base/fail.h"
 #include "gradwire/methods.h"
@@ -118,6 +119,7 @@ CompressOptions parse_options(std::string_view text, const CompressOptions& defa
     }
     seen += mark;
   }
+  api::check_options(options);
   return options;
 }
 

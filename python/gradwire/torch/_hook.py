@@ -103,8 +103,8 @@ def _make_state(
         facts = f"{options.facts()}{'' if order else ' by default'}"
     except ArgumentError as error:  # the others are told before it is raised
         refusal, facts = error, f"an error: {error}"
-    peers = Peers(group, limit)
     try:
+        peers = Peers(group, limit)
         peers.agree(facts)
     except ArgumentError:
         if refusal is None:

@@ -45,7 +45,10 @@ def parse_spec(text: object) -> Spec:
     if method.partition("(")[0] != "lossless":
         raise ArgumentError(_refusal(text, method))
     spec = Spec(compact, cast, method)
-    spec.compress_options()
+    try:
+        spec.compress_options()
+    except ArgumentError as error:
+        raise ArgumentError(f"spec {text!r}: {error}") from None
     return spec
 
 
@@ -54,5 +57,5 @@ def _refusal(text: str, word: str) -> str:
     if name in _LATER:
         return f"spec {text!r}: {_LATER[name]}"
     near = difflib.get_close_matches(name, _WORDS, 1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    return f"spec {text!r}: {name!r} is unknown{hint} Known are {', '.join(_WORDS)}"
+    hint = f"did you mean {near[0]!r}? Known are" if near else "known are"
+    return f"spec {text!r}: {name!r} is unknown; {hint} {', '.join(_WORDS)}"

@@ -64,6 +64,10 @@ def test_specs_are_parsed(text: str, cast: str | None, method: str | None) -> No
         ("bf16+", "unknown"),
         ("lossless+bf16", "lossless+bf16"),
         ("lossless(coder=zip)", "coder"),
+        ("lossless(level=9)", "level: 9 given, 1 to 3 allowed"),
+        ("bf16+lossless(level=0)", "level: 0 given, 1 to 3 allowed"),
+        ("lossless(threads=0)", "threads"),
+        ("lossless(levle=3)", "levle"),
         (3, "must be a string"),
     ],
 )
@@ -71,6 +75,8 @@ def test_bad_specs_are_refused_with_a_hint(text: object, words: str) -> None:
     with pytest.raises(gradwire.ArgumentError) as caught:
         parse_spec(text)
     assert words in str(caught.value)
+    if isinstance(text, str):
+        assert str(caught.value).startswith(f"spec {text!r}: ")
 
 
 def test_bad_options_are_refused() -> None:
@@ -82,6 +88,8 @@ def test_bad_options_are_refused() -> None:
 def test_a_hook_needs_a_process_group() -> None:
     with pytest.raises(gradwire.ArgumentError, match="init_process_group"):
         gradwire.torch.hook("lossless")
+    with pytest.raises(gradwire.ArgumentError, match="spec 'lossless"):
+        gradwire.torch.hook("lossless(level=9)")
 
 
 @pytest.mark.parametrize("shape", [(8, 3, 5, 2), (1, 3, 4, 4), (6, 1, 2, 2), (4, 4, 1, 1)])
