@@ -44,13 +44,19 @@ struct ExchangeStep {
   std::vector<std::size_t> send_bytes, receive_bytes;
 };
 
-/// Bytes of one exchange, by the way they went.
+/// Bytes that a rank sent one way, once for each receiver.
+struct WayBytes {
+  std::uint64_t original = 0;  ///< of what was encoded
+  std::uint64_t payload = 0;   ///< what it was encoded to, as far as it was sent
+  std::uint64_t headers = 0;   ///< headers of messages
+  std::uint64_t padding = 0;   ///< unused room of first messages
+  std::uint64_t sent() const noexcept { return payload + headers + padding; }
+};
+
+/// Bytes of one exchange, by the way they went, and where its time went.
 struct ExchangeStats {
-  std::uint64_t original_bytes = 0;  ///< of what was encoded, once for each receiver
-  std::uint64_t to_owners = 0;       ///< payload sent to those that add
-  std::uint64_t from_owners = 0;     ///< payload of sums sent back
-  std::uint64_t headers = 0;         ///< headers of pieces
-  std::uint64_t padding = 0;         ///< unused room of first pieces
+  WayBytes to_owners;    ///< values, to those that add
+  WayBytes from_owners;  ///< sums, sent back; nothing for gather_merge
   double encode_s = 0, decode_s = 0;
 };
 

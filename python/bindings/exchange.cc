@@ -71,14 +71,20 @@ std::optional<ErrorTuple> error_tuple(const Exchange& exchange) {
                                    error->what()));
 }
 
+Fields way_fields(const WayBytes& way) {
+  Fields fields;
+  fields["original"] = way.original;
+  fields["payload"] = way.payload;
+  fields["header"] = way.headers;
+  fields["padding"] = way.padding;
+  return fields;
+}
+
 Fields stats_fields(const Exchange& exchange) {
   const ExchangeStats& stats = exchange.stats();
   Fields fields;
-  fields["original_bytes"] = stats.original_bytes;
-  fields["to_owners"] = stats.to_owners;
-  fields["from_owners"] = stats.from_owners;
-  fields["headers"] = stats.headers;
-  fields["padding"] = stats.padding;
+  fields["to_owners"] = way_fields(stats.to_owners);
+  fields["from_owners"] = way_fields(stats.from_owners);
   fields["encode_s"] = stats.encode_s;
   fields["decode_s"] = stats.decode_s;
   return fields;
@@ -98,6 +104,7 @@ void bind_exchange(nb::module_& module) {
       .def("next", &next_step)
       .def("complete", &complete, "id"_a, "received"_a.noconvert())
       .def("done", &Exchange::done)
+      .def("lost", &Exchange::lost)
       .def("cancel", &cancel, "kind"_a, "message"_a)
       .def("error", &error_tuple)
       .def("stats", &stats_fields);
@@ -106,6 +113,7 @@ void bind_exchange(nb::module_& module) {
       .def("__init__", &make_bucket, "index"_a, "dtype"_a, "shapes"_a, "rank"_a, "world"_a,
            "options"_a, "order"_a, "mean"_a, "piece_elements"_a)
       .def("bytes", &ExchangeBucket::bytes)
+      .def("reset", &ExchangeBucket::reset)
       .def("two_shot", &two_shot, "data"_a.noconvert(), "step"_a, nb::keep_alive<0, 1>(),
            nb::keep_alive<0, 2>())
       .def("gather_merge", &gather_merge, "data"_a.noconvert(), "step"_a, nb::keep_alive<0, 1>(),

@@ -42,9 +42,9 @@ class AllReduce final : public Exchange {
       : rule_(rule), data_(data), memory_(coder, data.data(), stats_) {}
 
   void add(const exchange::FlowShape& shape, std::unique_ptr<exchange::PieceHandler> handler,
-           Rooms& rooms, std::uint64_t ExchangeStats::* payload_bytes) {
+           Rooms& rooms, WayBytes ExchangeStats::* way) {
     handlers_.push_back(std::move(handler));
-    flows_.emplace_back(shape, *handlers_.back(), rooms, failure_, stats_, stats_.*payload_bytes);
+    flows_.emplace_back(shape, *handlers_.back(), rooms, failure_, stats_.*way);
   }
   exchange::BucketMemory& memory() noexcept { return memory_; }
 

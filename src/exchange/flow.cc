@@ -9,13 +9,12 @@
 namespace gradwire::exchange {
 
 Flow::Flow(const FlowShape& shape, PieceHandler& handler, Rooms& rooms, Failure& failure,
-           ExchangeStats& stats, std::uint64_t& payload_bytes)
+           WayBytes& bytes)
     : shape_(shape),
       handler_(handler),
       rooms_(rooms),
       failure_(failure),
-      stats_(stats),
-      payload_bytes_(payload_bytes),
+      bytes_(bytes),
       peers_(shape.world) {}
 
 Place Flow::place(unsigned from, unsigned to, std::size_t message) const noexcept {
@@ -87,7 +86,7 @@ void Flow::append_message(unsigned p, std::size_t message, Bytes& out) {
   }
   header.checksum = hash64(ByteSpan(out).subspan(at + kPieceHeader));
   write_header(header, out.data() + at);
-  stats_.headers += kPieceHeader;
+  bytes_.headers += kPieceHeader;
   if (message + 1 == shape_.messages) rooms_.send[p] = header.ahead[0];
 }
 
@@ -111,8 +110,8 @@ void Flow::append_start(unsigned p, Bytes& out) {
   const std::size_t filled = std::min(first.size(), room);
   out.insert(out.end(), first.begin(), first.begin() + static_cast<std::ptrdiff_t>(filled));
   out.resize(out.size() + room - filled);
-  payload_bytes_ += filled;
-  stats_.padding += room - filled;
+  bytes_.payload += filled;
+  bytes_.padding += room - filled;
 }
 
 /// A later message: its piece, message 1 also what piece 0 has left. They are not needed again.
@@ -127,7 +126,7 @@ void Flow::append_rest(unsigned p, std::size_t message, Bytes& out) {
   }
   const Bytes& own = payload(p, message);
   out.insert(out.end(), own.begin(), own.end());
-  payload_bytes_ += out.size() - before;
+  bytes_.payload += out.size() - before;
   for (; peer.first <= message; ++peer.first) peer.encoded.pop_front();
 }
 

@@ -57,7 +57,7 @@ struct FlowShape {
 class Flow {
  public:
   Flow(const FlowShape& shape, PieceHandler& handler, Rooms& rooms, Failure& failure,
-       ExchangeStats& stats, std::uint64_t& payload_bytes);
+       WayBytes& bytes);
 
   std::optional<ExchangeStep> next(std::uint64_t id);
   void complete(ByteSpan received);
@@ -100,8 +100,7 @@ class Flow {
   PieceHandler& handler_;
   Rooms& rooms_;
   Failure& failure_;
-  ExchangeStats& stats_;
-  std::uint64_t& payload_bytes_;
+  WayBytes& bytes_;
   std::vector<Peer> peers_;
   std::size_t sent_ = 0, completed_ = 0;
   bool lost_ = false;

@@ -42,7 +42,7 @@ void Flow::complete(ByteSpan received) {
     failure_.note(
         ErrorKind::transport,
         formatted("message {} of bucket {}, step {}: {} bytes came, {} were asked for", message,
-                    shape_.place.bucket, shape_.place.step, received.size(), expected));
+                  shape_.place.bucket, shape_.place.step, received.size(), expected));
   }
   // Later headers repeat what a damaged one said, so this is seldom more than message 0.
   lost_ = completed_ == sent_ && sent_ < shape_.messages && !is_known(sent_);
@@ -107,14 +107,14 @@ void Flow::read_body(unsigned p, const PieceHeader& header, ByteSpan body) {
   if (header.status != 0) {
     const auto kind = static_cast<ErrorKind>(header.status);
     failure_.note(ErrorKind::transport, formatted("rank {} failed ({}) at bucket {}, step {}", p,
-                                                    error_kind_name(kind), at.bucket, at.step));
+                                                  error_kind_name(kind), at.bucket, at.step));
   }
   if (failure_.error()) return;
   if (hash64(body) != header.checksum) {
     return failure_.note(
         ErrorKind::corrupt,
-        formatted("from rank {}: message {} of bucket {}, step {}: its checksum does not match",
-                    p, at.message, at.bucket, at.step));
+        formatted("from rank {}: message {} of bucket {}, step {}: its checksum does not match", p,
+                  at.message, at.bucket, at.step));
   }
   take_payload(p, at.message, body.first(std::min<std::size_t>(header.length, body.size())));
 }
@@ -142,7 +142,7 @@ void Flow::take_piece(unsigned p, std::size_t piece, ByteSpan bytes) {
   arrived.resize(size + kSlack);
   const auto note = [&](ErrorKind kind, const char* what) {
     failure_.note(kind, formatted("from rank {}: piece {} of bucket {}, step {}: {}", p, piece,
-                                    shape_.place.bucket, shape_.place.step, what));
+                                  shape_.place.bucket, shape_.place.step, what));
   };
   try {
     handler_.take(p, piece, ByteSpan(arrived).first(size));

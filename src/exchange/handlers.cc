@@ -59,13 +59,14 @@ class ShardSum {
 /// A payload that goes to every peer is made once.
 class SharedPayloads {
  public:
-  SharedPayloads(BucketMemory& memory, const Shard& shard, std::size_t receivers)
-      : memory_(memory), shard_(shard), receivers_(receivers) {}
+  SharedPayloads(BucketMemory& memory, const Shard& shard, std::size_t receivers,
+                 WayBytes ExchangeStats::* way)
+      : memory_(memory), shard_(shard), receivers_(receivers), way_(way) {}
 
   Bytes encode(std::size_t k) {
     auto entry = payloads_.find(k);
     if (entry == payloads_.end()) {
-      Bytes bytes = memory_.encode(shard_[k], receivers_);
+      Bytes bytes = memory_.encode(shard_[k], receivers_, way_);
       entry = payloads_.emplace(k, Payload{std::move(bytes), receivers_}).first;
     }
     if (--entry->second.left > 0) return entry->second.bytes;
@@ -82,6 +83,7 @@ class SharedPayloads {
   BucketMemory& memory_;
   const Shard& shard_;
   std::size_t receivers_;
+  WayBytes ExchangeStats::* way_;
   std::map<std::size_t, Payload> payloads_;
 };
 
@@ -94,7 +96,7 @@ class ToOwners final : public PieceHandler {
   std::size_t pieces_from(unsigned) const override { return own_.size(); }
   std::size_t bound_from(unsigned, std::size_t k) const override { return memory_.bound(own_[k]); }
   Bytes encode(unsigned peer, std::size_t k) override {
-    return memory_.encode(shards_[peer][k], 1);
+    return memory_.encode(shards_[peer][k], 1, &ExchangeStats::to_owners);
   }
   void take(unsigned peer, std::size_t k, ByteSpan payload) override {
     sum_.take(peer, k, payload);
@@ -113,7 +115,7 @@ class FromOwners final : public PieceHandler {
       : memory_(memory),
         shards_(shards),
         own_(shards[rank]),
-        payloads_(memory, own_, shards.size() - 1) {}
+        payloads_(memory, own_, shards.size() - 1, &ExchangeStats::from_owners) {}
   std::size_t pieces_to(unsigned) const override { return own_.size(); }
   std::size_t pieces_from(unsigned peer) const override { return shards_[peer].size(); }
   std::size_t bound_from(unsigned peer, std::size_t k) const override {
@@ -137,7 +139,7 @@ class ToAll final : public PieceHandler {
   ToAll(BucketMemory& memory, const AdditionRule& rule, const Shard& whole, unsigned rank)
       : memory_(memory),
         whole_(whole),
-        payloads_(memory, whole, rule.world - 1),
+        payloads_(memory, whole, rule.world - 1, &ExchangeStats::to_owners),
         sum_(memory, rule, whole, rank) {}
   std::size_t pieces_to(unsigned) const override { return whole_.size(); }
   std::size_t pieces_from(unsigned) const override { return whole_.size(); }
@@ -166,11 +168,12 @@ std::size_t BucketMemory::bytes(const Piece& piece) const {
   return static_cast<std::size_t>(piece.elements) * coder_.width();
 }
 
-Bytes BucketMemory::encode(const Piece& piece, std::size_t receivers) {
+Bytes BucketMemory::encode(const Piece& piece, std::size_t receivers,
+                           WayBytes ExchangeStats::* way) {
   const Timer timer(stats_.encode_s);
   Bytes payload;
   coder_.encode(piece, at(piece), payload);
-  stats_.original_bytes += receivers * bytes(piece);
+  (stats_.*way).original += receivers * bytes(piece);
   return payload;
 }
 

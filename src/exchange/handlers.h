@@ -19,7 +19,8 @@ class BucketMemory {
   std::uint8_t* at(const Piece& piece) const;
   std::size_t bytes(const Piece& piece) const;
   std::size_t bound(const Piece& piece) const { return coder_.bound(piece); }
-  Bytes encode(const Piece& piece, std::size_t receivers);
+  /// A payload that goes to so many ranks, counted for the way of this handler.
+  Bytes encode(const Piece& piece, std::size_t receivers, WayBytes ExchangeStats::* way);
   void decode(const Piece& piece, ByteSpan payload, std::uint8_t* out);
 
  private:

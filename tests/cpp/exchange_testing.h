@@ -11,8 +11,7 @@ namespace gradwire::testing {
 
 using exchange::Loopback;
 
-// --- numbers, by another way than the library's
-// ---------------------------------------------------
+// --- numbers, by another way than the library's ------------------------------------------------
 
 /// A narrow float by its definition: `fraction` bits stored, exponents down to `least`.
 struct NarrowFloat {
@@ -104,8 +103,7 @@ struct Numbers {
   }
 };
 
-// --- the reference
-// --------------------------------------------------------------------------------
+// --- the reference -----------------------------------------------------------------------------
 
 /// Elements of a chunk of Gloo's ring, as the research notes give it.
 inline std::uint64_t reference_chunk(std::uint64_t n, std::uint64_t width, std::uint64_t world) {

@@ -81,11 +81,13 @@ def test_statistics_count_each_way() -> None:
     buffers = [values(rank) for rank in range(2)]
     exchanges = [make_bucket(r, 2).two_shot(buffers[r].view(np.uint8), 0) for r in range(2)]
     steps = run(exchanges)
-    stats = exchanges[0].stats()
-    assert stats["original_bytes"] == 4 * ELEMENTS
-    assert 0 < stats["to_owners"] < stats["original_bytes"]
-    assert stats["from_owners"] > 0
-    assert stats["headers"] == 48 * steps
+    ways = [exchange.stats()[way] for exchange in exchanges for way in ("to_owners", "from_owners")]
+    # What one rank sends to the owner of a shard, the owner sends back as a sum.
+    assert ways[0]["original"] + ways[2]["original"] == 4 * ELEMENTS
+    assert (ways[1]["original"], ways[3]["original"]) == (ways[2]["original"], ways[0]["original"])
+    for way in ways:
+        assert 0 < way["payload"] < way["original"]
+        assert way["header"] == 48 * steps / 2
 
 
 def test_a_flipped_bit_is_an_error_and_nobody_waits() -> None:
@@ -99,6 +101,33 @@ def test_a_flipped_bit_is_an_error_and_nobody_waits() -> None:
     told = exchanges[1].error()
     assert told is not None
     assert (told[1], "rank 0" in told[2]) == ("transport", True)
+    assert not any(exchange.lost() for exchange in exchanges)
+
+
+def test_a_bucket_goes_on_after_a_reset_on_all_ranks() -> None:
+    buckets = [make_bucket(rank, 2) for rank in range(2)]
+    for step, flip in enumerate([None, 0, None, None]):
+        buffers = [values(rank) for rank in range(2)]
+        data = [buffer.view(np.uint8) for buffer in buffers]
+        exchanges = [bucket.two_shot(d, step) for bucket, d in zip(buckets, data, strict=True)]
+        run(exchanges, flip)
+        assert all((exchange.error() is None) == (flip is None) for exchange in exchanges)
+        if flip is not None:
+            for bucket in buckets:
+                bucket.reset()
+        else:
+            assert buffers[0].tobytes() == buffers[1].tobytes()
+
+
+def test_a_rank_that_cannot_read_the_first_header_is_lost() -> None:
+    buffers = [values(rank) for rank in range(2)]
+    exchanges = [make_bucket(r, 2).two_shot(buffers[r].view(np.uint8), 0) for r in range(2)]
+    while (step := exchanges[0].next()) is not None:
+        number, _, _, received = step
+        exchanges[0].complete(number, np.zeros(sum(received), np.uint8))
+    assert exchanges[0].done()
+    assert exchanges[0].lost()
+    assert exchanges[0].error()[1] == "corrupt"
 
 
 def test_a_cancelled_rank_tells_the_others() -> None:

@@ -3,44 +3,73 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 
 @dataclass
-class Stats:
-    """Totals of this rank since the hook was made, or since the state that was loaded.
+class Way:
+    """Bytes that this rank sent one way, once for each receiver."""
 
-    Bytes are those that this rank sent, once for each receiver. Times are of the communication
-    thread, which runs beside the backward pass.
-    """
-
-    steps: int = 0
-    buckets: int = 0
-    original_bytes: int = 0  #: what the codec was given, both ways together
-    to_owners_bytes: int = 0  #: payload to those that add
-    from_owners_bytes: int = 0  #: payload of sums sent back; 0 for gather_merge
+    original_bytes: int = 0  #: what the codec was given
+    payload_bytes: int = 0  #: what it made of it
     header_bytes: int = 0  #: 48 a message
     padding_bytes: int = 0  #: unused room of first messages
-    plain_bytes: int = 0  #: of buckets that went by a plain all-reduce, as they were handed over
-    encode_ms: float = 0.0
-    wait_ms: float = 0.0
-    decode_ms: float = 0.0  #: decoding; additions are not counted
-
-    @property
-    def payload_bytes(self) -> int:
-        """Payload, both ways."""
-        return self.to_owners_bytes + self.from_owners_bytes
 
     @property
     def sent_bytes(self) -> int:
-        """All bytes of exchanges: payload, headers, padding; without plain all-reduces."""
+        """Payload, headers, padding."""
         return self.payload_bytes + self.header_bytes + self.padding_bytes
 
     @property
     def size_fraction(self) -> float:
         """sent_bytes by original_bytes, lower is better; 1.0 before the first exchange."""
         return self.sent_bytes / self.original_bytes if self.original_bytes else 1.0
+
+    def __add__(self, other: Way) -> Way:
+        return Way(*(a + b for a, b in zip(_values(self), _values(other), strict=True)))
+
+
+@dataclass
+class Stats:
+    """Totals of this rank since the hook was made, or since the state that was loaded.
+
+    Times are of the communication thread, which runs beside the backward pass.
+    """
+
+    steps: int = 0
+    buckets: int = 0
+    to_owners: Way = field(default_factory=Way)  #: gradients, to those that add
+    from_owners: Way = field(default_factory=Way)  #: sums, sent back; nothing for gather_merge
+    plain_bytes: int = 0  #: of buckets that went by a plain all-reduce, as they were handed over
+    encode_ms: float = 0.0
+    wait_ms: float = 0.0
+    decode_ms: float = 0.0  #: decoding; additions are not counted
+
+    @property
+    def exchanged(self) -> Way:
+        """Both ways together; without plain all-reduces."""
+        return self.to_owners + self.from_owners
+
+    @property
+    def original_bytes(self) -> int:
+        """What the codec was given, both ways together."""
+        return self.exchanged.original_bytes
+
+    @property
+    def payload_bytes(self) -> int:
+        """Payload, both ways."""
+        return self.exchanged.payload_bytes
+
+    @property
+    def sent_bytes(self) -> int:
+        """All bytes of exchanges: payload, headers, padding; without plain all-reduces."""
+        return self.exchanged.sent_bytes
+
+    @property
+    def size_fraction(self) -> float:
+        """sent_bytes by original_bytes, lower is better; 1.0 before the first exchange."""
+        return self.exchanged.size_fraction
 
 
 class Counters:
@@ -55,11 +84,8 @@ class Counters:
         with self._lock:
             stats = self._stats
             stats.buckets += 1
-            stats.original_bytes += counted["original_bytes"]
-            stats.to_owners_bytes += counted["to_owners"]
-            stats.from_owners_bytes += counted["from_owners"]
-            stats.header_bytes += counted["headers"]
-            stats.padding_bytes += counted["padding"]
+            stats.to_owners += _way(counted["to_owners"])
+            stats.from_owners += _way(counted["from_owners"])
             stats.encode_ms += 1e3 * counted["encode_s"]
             stats.decode_ms += 1e3 * counted["decode_s"]
             stats.wait_ms += 1e3 * wait_s
@@ -76,13 +102,28 @@ class Counters:
 
     def read(self) -> Stats:
         with self._lock:
-            return replace(self._stats)
+            return replace(self._stats)  # ways are not changed in place: + makes new ones
 
     def state_dict(self) -> dict[str, Any]:
         return asdict(self.read())
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over totals; counters that this version does not know are dropped."""
-        known = {field.name for field in fields(Stats)}
+        totals = _known(Stats, state)
+        for way in ("to_owners", "from_owners"):
+            totals[way] = Way(**_known(Way, totals.get(way, {})))
         with self._lock:
-            self._stats = Stats(**{key: value for key, value in state.items() if key in known})
+            self._stats = Stats(**totals)
+
+
+def _way(counted: dict[str, int]) -> Way:
+    return Way(**{f"{what}_bytes": count for what, count in counted.items()})
+
+
+def _values(way: Way) -> list[int]:
+    return [getattr(way, part.name) for part in fields(way)]
+
+
+def _known(kind: type[Any], state: dict[str, Any]) -> dict[str, Any]:
+    names = {part.name for part in fields(kind)}
+    return {name: value for name, value in state.items() if name in names}

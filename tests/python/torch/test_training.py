@@ -16,7 +16,7 @@ from ranks import run_ranks, successes  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(300)
 
 
 def mlp() -> Any:
@@ -210,7 +210,7 @@ def check_state(rank: int, world: int) -> Any:
     resumed_state.load_state_dict(loaded)
     train(resumed, rank, 2)
     assert resumed_state.stats().steps == 4
-    assert resumed_state.stats().original_bytes == 2 * state.stats().original_bytes
+    assert resumed_state.stats().exchanged == state.stats().exchanged + state.stats().exchanged
     with pytest.raises(gradwire.ArgumentError, match="already"):
         attach(model, "lossless")
     with pytest.raises(gradwire.ArgumentError, match="no DistributedDataParallel"):
