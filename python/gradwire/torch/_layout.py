@@ -1,6 +1,6 @@
 """How the parameters of a bucket lie in its memory.
 
-In: the parameters of a DDP bucket. Out: their shapes in memory order.
+In: the parameters of a DDP bucket. Out: their shapes in memory order, and lines to compare.
 Assumes: they lie densely one behind the other, each in its own order of strides, as in PyTorch.
 """
 
@@ -8,9 +8,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 Shape = tuple[int, ...]
+
+
+class Layout(NamedTuple):
+    """What an exchange depends on beside values; the same on all ranks, unlike addresses."""
+
+    bucket: int
+    dtype: str
+    shapes: tuple[Shape, ...]
+    is_last: bool
+
+    def lines(self) -> list[str]:
+        """What ranks compare, in words for who reads of a difference."""
+        last = "the last one of a step" if self.is_last else "with others behind it"
+        head = f"bucket {self.bucket} of {len(self.shapes)} tensors in {self.dtype}, {last}"
+        tensors = [f"tensor {k} of shape {shape}" for k, shape in enumerate(self.shapes)]
+        return [*tensors, head]
 
 
 def memory_shape(shape: Sequence[int], strides: Sequence[int]) -> Shape:

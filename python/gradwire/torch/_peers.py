@@ -7,7 +7,6 @@ SyncBatchNorm, of metrics) can come between ours. Assumes: all ranks make it at 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from datetime import timedelta
 from typing import Any
 
@@ -15,10 +14,10 @@ import torch
 import torch.distributed as dist
 
 from gradwire.errors import ArgumentError, TransportError
+from gradwire.torch._agreement import first_difference
 from gradwire.torch.reference import reference_mean
 
 _DEFAULT_TIMEOUT = timedelta(minutes=30)  # PyTorch's, for Gloo
-_SLOT = 768  # bytes of what a rank says of itself at start
 
 
 class Peers:
@@ -37,27 +36,17 @@ class Peers:
         )
         self.rank: int = dist.get_rank(self.group)
         self.world: int = dist.get_world_size(self.group)
+        self._epoch = 0  # failures that all ranks have left behind
 
     def agree(self, facts: str) -> None:
-        """Compare what the ranks say of themselves, by one all-gather.
+        """Compare what the ranks say of themselves.
 
         facts: options and version as one line. Raises ArgumentError, on all ranks, naming the first
         two ranks that differ.
         """
-        digest = hashlib.sha256(facts.encode()).digest()
-        text = facts.encode()[: _SLOT - len(digest)].ljust(_SLOT - len(digest))
-        own = torch.frombuffer(bytearray(digest + text), dtype=torch.uint8)
-        slots = [torch.empty_like(own) for _ in range(self.world)]
-        dist.all_gather(slots, own, group=self.group)
-        said = [slot.numpy().tobytes() for slot in slots]
-        for rank, other in enumerate(said):
-            if other != said[0]:
-                first, second = (
-                    said[r][len(digest) :].decode(errors="replace").rstrip() for r in (0, rank)
-                )
-                raise ArgumentError(
-                    f"ranks differ in what they run: rank 0 has {first}; rank {rank} has {second}"
-                )
+        difference = first_difference(self.group, [facts])
+        if difference is not None:
+            raise ArgumentError(f"ranks differ in what they run: {difference}")
 
     def adds_like_gloo(self) -> bool:
         """Tell whether this Gloo's all-reduce adds in the order that ``order="gloo"`` stands for.
@@ -84,24 +73,43 @@ class Peers:
         return bool(torch.equal(own, expected))
 
     def publish(self, cause: str) -> None:
-        """Let the others know, beside the group, why this rank has stopped."""
-        with contextlib.suppress(RuntimeError):  # the store's host may be the rank that died
-            self.group.get_group_store().set(_cause_key(self.rank), cause)
+        """Let the others know, beside the group, what this rank has failed with."""
+        self._set("cause", cause)
 
     def causes(self) -> str:
         """What other ranks have published, "" for nothing."""
+        return "; ".join(f"rank {rank}: {cause}" for rank, cause in self._others_said("cause"))
+
+    def leave(self) -> None:
+        """Close the connections, so that peers that wait for this rank fail at once."""
+        self._set("left", "1")
+        with contextlib.suppress(RuntimeError):
+            self.group.abort()
+
+    def has_a_rank_left(self) -> bool:
+        """Tell whether another rank makes no more collectives."""
+        return bool(self._others_said("left"))
+
+    def forget_failures(self) -> None:
+        """Begin anew after a failed step; all ranks do it, each in its own time."""
+        self._epoch += 1
+
+    def _set(self, what: str, text: str) -> None:
+        with contextlib.suppress(RuntimeError):  # the store's host may be the rank that died
+            self.group.get_group_store().set(self._key(what, self.rank), text)
+
+    def _others_said(self, what: str) -> list[tuple[int, str]]:
         found = []
         with contextlib.suppress(RuntimeError):
             store = self.group.get_group_store()
             for rank in range(self.world):
-                if rank != self.rank and store.check([_cause_key(rank)]):
-                    found.append(f"rank {rank}: {store.get(_cause_key(rank)).decode()}")
-        return "; ".join(found)
+                key = self._key(what, rank)
+                if rank != self.rank and store.check([key]):
+                    found.append((rank, store.get(key).decode()))
+        return found
 
-    def abort(self) -> None:
-        """Close the connections, so that peers that wait for this rank fail at once."""
-        with contextlib.suppress(RuntimeError):
-            self.group.abort()
+    def _key(self, what: str, rank: int) -> str:
+        return f"gradwire/{self._epoch}/{what}/{rank}"
 
 
 def seconds_to_timeout(seconds: float | None) -> timedelta | None:
@@ -121,10 +129,6 @@ def lost_peers(where: str, reason: str, causes: str) -> TransportError:
         f"{where}: {reason}. A rank has died or has stopped for longer than the time-out, or the "
         f"link is down"
     )
-
-
-def _cause_key(rank: int) -> str:
-    return f"gradwire/cause/{rank}"
 
 
 def _timeout_of(group: Any) -> timedelta:

@@ -1,14 +1,15 @@
 """The state of one hook: its group, its thread, its buckets, its first failure.
 
 In: buckets, as DDP hands them over. Out: futures of their means. Assumes: one DDP model a state.
-Any failure is final: its cause goes to every rank, and every later bucket is refused.
+After a failure its cause goes to every rank, and later steps are refused: until ``reset`` where all
+ranks have ended the step in order, for good where one of them could not.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -16,8 +17,9 @@ import torch.distributed as dist
 from gradwire import _core, errors
 from gradwire.dtypes import parse_dtype
 from gradwire.errors import ArgumentError, GradwireError, TransportError
+from gradwire.torch._buckets import Buckets
 from gradwire.torch._jobs import Fifo, Job, Watch
-from gradwire.torch._layout import Shape, bucket_shapes
+from gradwire.torch._layout import Layout, bucket_shapes
 from gradwire.torch._options import Options
 from gradwire.torch._peers import Peers, lost_peers
 from gradwire.torch._stats import Counters, Stats
@@ -38,18 +40,14 @@ _KIND_OF = {error: kind for kind, error in _KINDS.items()}
 _TRANSPORT = 6
 
 
-class Layout(NamedTuple):
-    """What an exchange depends on beside values; the same on all ranks, unlike addresses."""
-
-    bucket: int
-    dtype: str
-    shapes: tuple[Shape, ...]
+class DisagreementError(ArgumentError):
+    """All ranks have seen that they do not have the same buckets."""
 
 
 class HookState:
     """What a hook keeps between steps. Made by ``hook`` and ``attach``, not by hand.
 
-    ``error`` is the failure that has ended the exchanges of this hook, or None.
+    ``error`` is the failure because of which steps are refused, or None.
     """
 
     def __init__(self, options: Options, peers: Peers) -> None:
@@ -64,10 +62,10 @@ class HookState:
         self._open: list[Job] = []
         self._progress = time.monotonic()
         self._is_dead = False  # no more collectives can be made
+        self._has_failed = False  # a step that has ended, on all ranks
         self._step = 0
         self._next_index = 0
-        self._buckets: dict[int, tuple[Layout, _core.ExchangeBucket]] = {}
-        self._steps_of: dict[Layout, int] = {}
+        self._buckets = Buckets(options, peers)
 
     # --- for users ------------------------------------------------------------------------------
 
@@ -94,6 +92,23 @@ class HookState:
             raise ArgumentError(f"state has version {state.get('version')!r}, known is 1")
         self._counters.load_state_dict(state["stats"])
 
+    def reset(self) -> None:
+        """Go on after a step that has failed, from the next backward pass on.
+
+        All ranks call it, after ``backward()`` has raised on all of them; it does not communicate.
+        No gradient of the failed step is valid: zero them and repeat the step. Without a failure it
+        changes nothing. Raises TransportError where a rank could not end the step in order (it has
+        died, or has lost track of a peer): then only a new process group helps.
+        """
+        if self.error is None:
+            return
+        if not self._has_failed or self._is_dead:
+            raise TransportError(f"the exchanges of this hook have ended for good: {self.error}")
+        self._buckets.reset()
+        self._peers.forget_failures()
+        self._has_failed = False
+        self.error = None
+
     def close(self) -> None:
         """End the communication thread; the process group stays. Later buckets are refused."""
         if self.error is None:
@@ -110,7 +125,7 @@ class HookState:
         except Exception as error:
             self._die(error)
             raise
-        if self.error is not None:  # not raised here: DDP could not end its backward pass
+        if self._has_failed or self._is_dead:  # not raised: DDP could not end its backward pass
             job.finish(self._final_error())
             return job.future
         with self._lock:
@@ -154,6 +169,7 @@ class HookState:
         if self.error is None:
             self._finish(job)
         elif self._is_dead or job.is_last:  # until then more may become known of the cause
+            self._has_failed = True
             self._fail_open_futures()
 
     def _reduce_bucket(self, job: Job) -> None:
@@ -168,9 +184,10 @@ class HookState:
             self._reduce_buffer(job, job.buffer)
 
     def _reduce_buffer(self, job: Job, buffer: Any) -> None:
+        layout = self._settle_layout(job, buffer)
         is_dense = buffer.layout == torch.strided
         if self.options.spec.method and is_dense and buffer.dtype in _EXCHANGED:
-            self._exchange(job, buffer)
+            self._exchange(layout, buffer)
         else:
             self._reduce_plainly(buffer)
 
@@ -188,51 +205,43 @@ class HookState:
             self._transport.all_reduce(buffer)
         self._counters.add_plain(size, self._transport.take_wait_s())
 
-    def _exchange(self, job: Job, buffer: Any) -> None:
-        layout = Layout(
-            job.index, parse_dtype(buffer.dtype), bucket_shapes(job.parameters, len(buffer))
-        )
-        bucket = self._bucket(layout)
+    def _settle_layout(self, job: Job, buffer: Any) -> Layout:
+        """Compare how a bucket lies, over all ranks, when it is new or DDP has rebuilt it.
+
+        Collectives of unequal lengths would end in an abort of Gloo's, or hang.
+        """
+        dtype = str(buffer.dtype).removeprefix("torch.")
+        shapes = bucket_shapes(job.parameters, buffer.numel())
+        layout = Layout(job.index, dtype, shapes, job.is_last)
+        if self._buckets.is_known(layout):
+            return layout
+        difference = self._transport.compare(layout.lines())
+        if difference is not None:
+            raise DisagreementError(
+                f"step {self._step}, bucket {job.index}: the ranks' models differ, or how DDP cuts "
+                f"them into buckets: {difference}"
+            )
+        self._buckets.learn(layout)
+        return layout
+
+    def _exchange(self, layout: Layout, buffer: Any) -> None:
         data = buffer.view(torch.uint8).numpy()
-        start = getattr(bucket, self.options.way(self._peers.world))
-        exchange = start(data, self._step % 2**32)
+        exchange = self._buckets.exchange(layout, parse_dtype(buffer.dtype), data, self._step)
         if self.error is not None:
             exchange.cancel(_kind_of(self.error), str(self.error))
-        steps = self._transport.run(exchange)
+        self._transport.run(exchange)
         self._counters.add_exchange(exchange.stats(), self._transport.take_wait_s())
-        self._judge(exchange, layout, steps)
+        self._judge(exchange)
 
-    def _judge(self, exchange: _core.Exchange, layout: Layout, steps: int) -> None:
+    def _judge(self, exchange: _core.Exchange) -> None:
         error = exchange.error()
         if error is None:
-            self._steps_of[layout] = steps
             return
         kind, _, message = error
-        is_in_step = self._steps_of.get(layout) == steps  # else it has lost track of a peer
-        is_told = is_in_step and kind == _TRANSPORT  # the peer that has failed publishes the cause
+        is_told = kind == _TRANSPORT and not exchange.lost()  # the peer publishes the cause
         self._fail(_KINDS[kind](message), publish=not is_told)
-        if not is_in_step:
+        if exchange.lost():
             self._die(self.error)
-
-    def _bucket(self, layout: Layout) -> _core.ExchangeBucket:
-        """The bucket of an index; made anew when DDP has rebuilt its buckets."""
-        known = self._buckets.get(layout.bucket)
-        if known is not None and known[0] == layout:
-            return known[1]
-        options = self.options
-        bucket = _core.ExchangeBucket(
-            layout.bucket,
-            layout.dtype,
-            layout.shapes,
-            self._peers.rank,
-            self._peers.world,
-            options.spec.compress_options(),
-            getattr(_core.SumOrder, options.order),
-            True,
-            options.piece_elements,
-        )
-        self._buckets[layout.bucket] = (layout, bucket)
-        return bucket
 
     def _join_verdicts(self) -> None:
         """End a step: no rank may go on with gradients that another one could not decode."""
@@ -275,6 +284,12 @@ class HookState:
             is_first, self._is_dead = not self._is_dead, True
         if not is_first:
             return
+        if isinstance(
+            error, DisagreementError
+        ):  # all ranks know, so that nobody waits for this one
+            self._fail(error, publish=False)
+            self._fail_open_futures()
+            return
         if isinstance(error, GradwireError):
             self._fail(error)
         elif isinstance(error, CollectiveError):
@@ -283,7 +298,7 @@ class HookState:
         else:
             self._fail(TransportError(f"{where}: {type(error).__name__}: {error}"))
         self._fail_open_futures()
-        self._peers.abort()
+        self._peers.leave()
 
     def _final_error(self) -> GradwireError:
         error = self.error
@@ -299,11 +314,12 @@ class HookState:
     def _fail_open_futures(self) -> None:
         with self._lock:
             jobs, self._open = self._open, []
+            error = self._final_error()  # now: whoever gets it may call reset() at once
         for job in jobs:
-            job.finish(self._final_error())
+            job.finish(error)
 
     def check_open_futures(self) -> bool:
-        """Fail futures that are overdue or that a peer has given up; called by the watch."""
+        """Fail futures that are overdue or whose peers have left; called by the watch."""
         with self._lock:
             if not self._open:
                 return False
@@ -312,9 +328,8 @@ class HookState:
             return False
         limit = self._peers.timeout.total_seconds()
         waited = time.monotonic() - self._progress
-        causes = self._peers.causes()
-        if causes and waited > 1.0:  # the peer may still end the step in order, with the others
-            self._fail(TransportError(f"step {self._step}: {causes}"), publish=False)
+        if waited > 1.0 and self._peers.has_a_rank_left():
+            self._fail(lost_peers(f"step {self._step}", "no progress", self._peers.causes()))
             self._die(self.error)
         elif waited > limit + min(5.0, limit / 4):  # the collectives' own time-out comes first
             self._die(TransportError(f"step {self._step}: no progress for {waited:.1f} s"))

@@ -17,6 +17,7 @@ import torch
 import torch.distributed as dist
 
 from gradwire import _core
+from gradwire.torch._agreement import Difference, first_difference
 from gradwire.torch._peers import Peers
 
 _IN_FLIGHT = 4  # messages whose lengths an exchange knows ahead
@@ -34,29 +35,31 @@ class Transport:
     progress: Callable[[], None]  #: called whenever a collective has ended
     wait_s: float = field(default=0.0)
 
-    def run(self, exchange: _core.Exchange) -> int:
-        """Make the steps of an exchange until it is done; returns how many there were.
+    def run(self, exchange: _core.Exchange) -> None:
+        """Make the steps of an exchange until it is done.
 
         Raises CollectiveError when a collective fails. Whether peers have failed, or what they sent
-        is wrong, is for ``exchange.error()`` to tell; one that has lost track of a peer is done
-        early.
+        is wrong, is for ``exchange.error()`` to tell; one that is ``lost()`` is done early, while
+        peers wait for it.
         """
         in_flight: deque[tuple[int, Any, Any]] = deque()
-        steps = 0
         while not exchange.done():
             while len(in_flight) < _IN_FLIGHT and (step := exchange.next()) is not None:
                 in_flight.append(self._post(*step))
             number, received, work = in_flight.popleft()
             self._wait(work)
             exchange.complete(number, received.numpy())
-            steps += 1
-        return steps
 
     def all_reduce(self, tensor: Any, op: Any = dist.ReduceOp.SUM) -> None:
         """One plain all-reduce, in place."""
         with _collective():
             work = dist.all_reduce(tensor, op=op, group=self.peers.group, async_op=True)
         self._wait(work)
+
+    def compare(self, lines: list[str]) -> Difference | None:
+        """Compare lines over all ranks; the same answer on all of them."""
+        with self._waiting():
+            return first_difference(self.peers.group, lines)
 
     def take_wait_s(self) -> float:
         """Return the seconds waited since the last call."""
@@ -79,9 +82,14 @@ class Transport:
         return number, received, work
 
     def _wait(self, work: Any) -> None:
+        with self._waiting():
+            work.wait()
+
+    @contextlib.contextmanager
+    def _waiting(self) -> Iterator[None]:
         start = time.monotonic()
         with _collective():
-            work.wait()
+            yield
         self.wait_s += time.monotonic() - start
         self.progress()
 

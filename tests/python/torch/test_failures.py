@@ -1,10 +1,15 @@
-"""Failures: every rank gets an error that says what happened, within the time-out."""
+"""Failures: every rank gets an error that says what happened, and none hangs.
+
+No test measures time. What hangs is ended by ``run_ranks``, whose limit is far above what a loaded
+machine needs, and is then a failure of kind "hung".
+"""
 
 from __future__ import annotations
 
 import os
 import signal
 import time
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,13 +18,14 @@ torch = pytest.importorskip("torch", reason="gradwire.torch needs PyTorch")
 
 import gradwire  # noqa: E402
 from gradwire.torch import _peers, _transport, attach, hook  # noqa: E402
-from ranks import Failure, run_ranks  # noqa: E402
+from ranks import LIMIT_S, Failure, run_ranks, successes  # noqa: E402
+from torch import distributed as dist  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
-TIMEOUT_S = 6.0
+SHORT_TIMEOUT_S = 3.0  # of the groups whose time-out is what is tested
 BAD_RANK = 1
 
 
@@ -30,29 +36,30 @@ def model_and_state(spec: str = "lossless") -> Any:
     return model, attach(model, spec)
 
 
-def train(model: Any, rank: int, steps: int, before: Any = None) -> None:
-    """Steps; ``before(step)`` may do harm. Each one that ends has equal weights on all ranks."""
+def train_step(model: Any, rank: int, step: int) -> None:
+    x = torch.randn(8, 60, generator=torch.Generator().manual_seed(step + rank))
+    model.zero_grad()
+    model(x).pow(2).mean().backward()
+    with torch.no_grad():
+        for p in model.parameters():
+            p -= 0.01 * p.grad
+
+
+def train(model: Any, rank: int, steps: int) -> None:
     for step in range(steps):
-        if before is not None:
-            before(step)
-        x = torch.randn(8, 60, generator=torch.Generator().manual_seed(step + rank))
-        model.zero_grad()
-        model(x).pow(2).mean().backward()
-        with torch.no_grad():
-            for p in model.parameters():
-                p -= 0.01 * p.grad
+        train_step(model, rank, step)
 
 
-def failing_step(model: Any, rank: int, before: Any) -> tuple[str, int, float]:
-    """The error, how many steps ended before it, and how long the failing step took."""
+def failing_step(model: Any, rank: int, before: Any) -> tuple[str, int]:
+    """The error, and how many steps ended before it."""
     for step in range(6):
-        start = time.monotonic()
         try:
-            train(model, rank, 1, lambda _, step=step: before(step))
+            before(step)
+            train_step(model, rank, step)
         except Exception as error:
             with pytest.raises(RuntimeError, match="no gradient of this step is valid"):
                 train(model, rank, 1)  # from now on, at once
-            return str(error), step, time.monotonic() - start
+            return str(error), step
     raise AssertionError("no step failed")
 
 
@@ -68,14 +75,13 @@ def check_killed(rank: int, world: int) -> Any:
 
 @pytest.mark.parametrize("world", [2, 3])
 def test_a_killed_rank_is_an_error_on_the_others(world: int) -> None:
-    results = run_ranks(check_killed, world, group_timeout_s=TIMEOUT_S)
+    results = run_ranks(check_killed, world)
     assert isinstance(results[BAD_RANK], Failure)
     assert results.pop(BAD_RANK).kind == "killed"
-    for message, ended, seconds in results:
+    for message, ended in successes(results):
         assert "bucket" in message
         assert "A rank has died" in message
         assert ended == 3
-        assert seconds < TIMEOUT_S + 3
 
 
 def check_raises(rank: int, world: int) -> Any:
@@ -94,24 +100,20 @@ def _raise(*_: Any) -> None:
 
 @pytest.mark.parametrize("world", [2, 3])
 def test_an_exception_in_the_thread_reaches_every_rank(world: int) -> None:
-    results = run_ranks(check_raises, world, group_timeout_s=TIMEOUT_S)
-    for result in results:
-        assert not isinstance(result, Failure), result
-        message, ended, seconds = result
+    for message, ended in successes(run_ranks(check_raises, world)):
         assert "ValueError: boom" in message
         assert ended == 3
-        assert seconds < TIMEOUT_S
 
 
 def check_corrupt(rank: int, world: int, at: int, bucket: int) -> Any:
     model, _ = model_and_state()
     harm = {"left": 0}
 
-    def tampering_run(self: Any, exchange: Any) -> int:
+    def tampering_run(self: Any, exchange: Any) -> None:
         harm["left"] -= 1
         if harm["left"] == 0:
             exchange = Tampered(exchange, at)
-        return run(self, exchange)
+        run(self, exchange)
 
     run = _transport.Transport.run
     _transport.Transport.run = tampering_run
@@ -152,56 +154,53 @@ class Tampered:
 def test_corrupt_bytes_reach_every_rank_as_an_error(
     world: int, at: int, bucket: int, words: str
 ) -> None:
-    results = run_ranks(check_corrupt, world, at, bucket, group_timeout_s=TIMEOUT_S)
-    for result in results:
-        assert not isinstance(result, Failure), result
-        message, ended, seconds = result
+    for message, ended in successes(run_ranks(check_corrupt, world, at, bucket)):
         assert words in message
         assert ended == 3
-        assert seconds < TIMEOUT_S + 3
 
 
 def check_specs(rank: int, world: int, specs: list[str]) -> Any:
-    start = time.monotonic()
     with pytest.raises(gradwire.ArgumentError) as caught:
         hook(specs[rank])
-    assert time.monotonic() - start < TIMEOUT_S
     return str(caught.value)
 
 
 def test_different_specs_are_refused_on_every_rank() -> None:
     specs = ["lossless", "lossless", "lossless(level=3)"]
-    for message in run_ranks(check_specs, 3, specs, group_timeout_s=TIMEOUT_S):
+    for message in successes(run_ranks(check_specs, 3, specs)):
         assert "rank 2 has spec 'lossless(level=3)'" in message
         assert "rank 0 has spec 'lossless'" in message
 
 
-def test_a_bad_spec_on_one_rank_is_named_on_the_others() -> None:
-    one, other = run_ranks(check_specs, 2, ["lossles", "lossless"], group_timeout_s=TIMEOUT_S)
-    assert one.startswith("spec 'lossles'")
-    assert "did you mean 'lossless'?" in one
-    assert "did you mean 'lossless'?" in other
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [("lossles", "did you mean 'lossless'?"), ("lossless(level=9)", "9 given, 1 to 3 allowed")],
+)
+def test_a_bad_spec_on_one_rank_is_named_on_the_others(spec: str, words: str) -> None:
+    one, other = successes(run_ranks(check_specs, 2, [spec, "lossless"]))
+    assert one.startswith(f"spec {spec!r}: ")
+    assert words in one
+    assert words in other
 
 
 def check_stalled(rank: int, world: int) -> Any:
+    """Rank 1 comes to its step only when rank 0 has given it up."""
     model, _ = model_and_state()
+    store = dist.distributed_c10d._get_default_store()
 
     def stall(step: int) -> None:
         if step == 3 and rank == BAD_RANK:
-            time.sleep(TIMEOUT_S * 0.5 + 3)
+            store.wait(["given up"], timedelta(seconds=LIMIT_S))
 
-    return failing_step(model, rank, stall)
+    result = failing_step(model, rank, stall)
+    store.set("given up", "1")
+    return result
 
 
 def test_a_rank_that_stalls_is_an_error_after_the_time_out() -> None:
-    results = run_ranks(check_stalled, 2, group_timeout_s=TIMEOUT_S * 0.5)
-    assert not isinstance(results[0], Failure), results[0]
-    message, ended, seconds = results[0]
-    assert ended == 3
-    assert "time-out" in message
-    assert seconds < TIMEOUT_S
-    assert not isinstance(results[1], Failure), results[1]
-    assert results[1][0]
+    first, second = successes(run_ranks(check_stalled, 2, group_timeout_s=SHORT_TIMEOUT_S))
+    assert "time-out" in first[0]
+    assert second[0]
 
 
 def check_hanging(rank: int, world: int) -> Any:
@@ -210,36 +209,37 @@ def check_hanging(rank: int, world: int) -> Any:
 
     def hang(step: int) -> None:
         if step == 3 and rank == BAD_RANK:
-            state._exchange = lambda *_: time.sleep(60)
+            state._exchange = lambda *_: time.sleep(2 * LIMIT_S)
 
     return failing_step(model, rank, hang)
 
 
 def test_no_future_stays_open_when_the_thread_hangs() -> None:
-    results = run_ranks(check_hanging, 2, group_timeout_s=3.0)
-    for result in results:
-        assert not isinstance(result, Failure), result
-        assert result[1] == 3
-        assert result[2] < 8
+    for message, _ in successes(run_ranks(check_hanging, 2, group_timeout_s=SHORT_TIMEOUT_S)):
+        assert "no gradient of this step is valid" in message
 
 
 class Bucket:
-    """A bucket that DDP hands over out of turn."""
+    """A bucket that DDP hands over out of turn, or in another shape than on the other ranks."""
 
-    def __init__(self, index: int) -> None:
-        self._index = index
+    def __init__(
+        self, index: int, *shapes: Any, dtype: Any = torch.float32, last: bool = False
+    ) -> None:
+        self._index, self._last = index, last
+        self._parameters = [torch.ones(shape, dtype=dtype) for shape in shapes or [(100,)]]
+        self._buffer = torch.cat([p.reshape(-1) for p in self._parameters])
 
     def index(self) -> int:
         return self._index
 
     def buffer(self) -> Any:
-        return torch.ones(100)
+        return self._buffer
 
     def parameters(self) -> list[Any]:
-        return [torch.ones(100)]
+        return self._parameters
 
     def is_last(self) -> bool:
-        return False
+        return self._last
 
 
 def check_cut_short(rank: int, world: int) -> Any:
@@ -256,8 +256,108 @@ def check_cut_short(rank: int, world: int) -> Any:
 
 
 def test_a_backward_pass_that_was_cut_short_is_noticed() -> None:
-    for message in run_ranks(check_cut_short, 2, group_timeout_s=TIMEOUT_S):
+    for message in successes(run_ranks(check_cut_short, 2)):
         assert "cut short" in message
+
+
+OTHERS = {
+    "shape": (((30, 40), (7,)), ((30, 41), (7,)), "tensor 0 of shape (30, 41)"),
+    "size": (((5000, 40),), ((5000, 20),), "tensor 0 of shape (5000, 20)"),
+    "small": (((3,),), ((900,),), "tensor 0 of shape (900,)"),
+    "more": (((30, 40),), ((30, 40), (7,)), "tensor 1 of shape (7,)"),
+}
+
+
+def check_models(rank: int, world: int, spec: str) -> list[str]:
+    """Each case with a hook of its own, as a disagreement is final; ranks but the last agree."""
+    errors = []
+    is_other = rank == world - 1
+    for ours, others, _ in OTHERS.values():
+        state, ddp_hook = hook(spec)
+        for bucket in (Bucket(0, (50,)), Bucket(1, *(others if is_other else ours), last=True)):
+            future = ddp_hook(state, bucket)
+        with pytest.raises(RuntimeError, match="no gradient of this step is valid"):
+            future.wait()
+        with pytest.raises(gradwire.TransportError, match="ended for good"):
+            state.reset()
+        assert type(state.error).__mro__[1] is gradwire.ArgumentError
+        errors.append(str(state.error))
+    state, ddp_hook = hook(spec)
+    dtype = torch.float16 if is_other else torch.float32
+    with pytest.raises(RuntimeError, match="differ"):
+        ddp_hook(state, Bucket(0, (50,), dtype=dtype, last=True)).wait()
+    assert "in float16" in str(state.error)
+    return errors
+
+
+@pytest.mark.parametrize(("world", "spec"), [(2, "lossless"), (3, "lossless"), (2, "none")])
+def test_ranks_whose_models_differ_are_told_where(world: int, spec: str) -> None:
+    for messages in successes(run_ranks(check_models, world, spec)):
+        for message, (_, _, words) in zip(messages, OTHERS.values(), strict=True):
+            assert "bucket 1: the ranks' models differ" in message
+            assert f"rank {world - 1} has {words}" in message
+
+
+def check_cuts(rank: int, world: int) -> str:
+    """Models that are alike, cut into buckets of other sizes; DDP does not compare that."""
+    torch.manual_seed(1)
+    layers = [nn.Linear(60, 60) for _ in range(6)]
+    model = DistributedDataParallel(
+        nn.Sequential(*layers),
+        bucket_cap_mb=0.02 if rank == 0 else 25,
+        find_unused_parameters=True,  # else DDP makes the buckets of rank 0 everywhere
+    )
+    state = attach(model, "lossless")
+    with pytest.raises(RuntimeError, match="how DDP cuts them into buckets"):
+        train(model, rank, 1)
+    return str(state.error)
+
+
+def test_ranks_that_cut_other_buckets_are_told_so() -> None:
+    one, other = successes(run_ranks(check_cuts, 2))
+    assert one == other
+
+
+def weights(model: Any) -> list[bytes]:
+    return [p.detach().numpy().tobytes() for p in model.parameters()]
+
+
+def check_reset(rank: int, world: int) -> int:
+    """A step that fails in each of two places is repeated; training ends in the same weights."""
+    harm: dict[int, int] = {}
+    count = {"buckets": 0}
+
+    def tampering_run(self: Any, exchange: Any) -> None:
+        at = harm.pop(count["buckets"], None)
+        count["buckets"] += 1
+        run(self, exchange if at is None else Tampered(exchange, at))
+
+    plain, _ = model_and_state()
+    train(plain, rank, 5)
+    model, state = model_and_state()
+    state.reset()  # nothing has failed
+    run = _transport.Transport.run
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_transport.Transport, "run", tampering_run)
+        for step in range(5):
+            before = weights(model)
+            if step in (1, 3) and rank == BAD_RANK:
+                harm[count["buckets"] + step // 2] = 60
+            if step in (1, 3):
+                with pytest.raises(RuntimeError, match="checksum"):
+                    train_step(model, rank, step)
+                assert weights(model) == before
+                state.reset()
+                assert state.error is None
+            train_step(model, rank, step)
+    assert not harm
+    assert weights(model) == weights(plain)
+    return state.stats().steps
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_a_failed_step_can_be_repeated(world: int) -> None:
+    assert successes(run_ranks(check_reset, world)) == [7] * world
 
 
 def check_refused(rank: int, world: int) -> None:
