@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""Training over slow links: gradwire beside plain DDP and PyTorch's own hooks.
+
+    bench/training/run.py [--quick] [--output DIR] [--only NAME]
+
+In: nothing; needs root for network namespaces and skips shaped links, with a message, where it
+cannot make them. Out: DIR/training.json, one entry a run. Assumes: two cores, nothing else running;
+ranks have one each. report.py makes tables and the plot of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import time
+from typing import Any
+
+HERE = pathlib.Path(__file__).parent
+sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(HERE.parent))
+import links
+import machine
+
+OURS = ["lossless", "lossless(level=1)"]
+BASELINES = ["no hook", "fp16_compress_hook", "powerSGD rank 2"]
+
+
+def job(name: str, rate: str | None, **changes: Any) -> dict[str, Any]:
+    """A run; its defaults are those of the GPT with real compute."""
+    return {
+        "name": name,
+        "rate": rate,
+        "ranks": 2,
+        "model": "gpt",
+        "numbers": "f32",
+        "batch": 2,
+        "lr": 0.01,
+        "compute_ms": None,
+        "groups": 8,
+        "warmup": 4,
+        "steps": 12,
+        "contenders": [*BASELINES, *OURS],
+        **changes,
+    }
+
+
+def jobs() -> list[dict[str, Any]]:
+    half = ["no hook", *OURS, "none"]
+    accelerator = {"compute_ms": 20.0, "numbers": "bf16", "steps": 30}
+    return [
+        job("gpt f32", "100mbit"),
+        job("gpt amp", "100mbit", numbers="amp", contenders=[*BASELINES, *OURS, "bf16"]),
+        job("gpt bf16", "100mbit", numbers="bf16", contenders=half),
+        job("resnet18 f32", "100mbit", model="resnet18", steps=6, warmup=3),
+        job("resnet18 amp", "100mbit", model="resnet18", numbers="amp", steps=6, warmup=3),
+        job("resnet18 bf16", "100mbit", model="resnet18", numbers="bf16", steps=6, contenders=half),
+        job(
+            "gpt bf16 accelerator",
+            "1gbit",
+            contenders=["no hook", *OURS, "fp16_compress_hook", "none"],
+            **accelerator,
+        ),
+        job("gpt bf16 accelerator", "100mbit", contenders=["no hook", *OURS], **accelerator),
+        job(
+            "transport",
+            "100mbit",
+            contenders=["none", "lossless(coder=stored) two_shot"],
+            **{**accelerator, "compute_ms": 0.0, "numbers": "f32", "steps": 12},
+        ),
+        job(
+            "gpt amp, both exchanges",
+            "100mbit",
+            numbers="amp",
+            contenders=["lossless two_shot", "lossless gather_merge"],
+            steps=6,
+        ),
+        job("gpt amp, 3 ranks", "100mbit", ranks=3, numbers="amp", contenders=half, steps=6),
+        job("gpt amp, 4 ranks", "100mbit", ranks=4, numbers="amp", contenders=half, steps=6),
+    ]
+
+
+def run(wanted: dict[str, Any]) -> list[dict[str, Any]]:
+    """Run a job on its link; returns what its contenders took, by rank 0."""
+    with links.link(wanted["ranks"], wanted["rate"]) as seats:
+        port = _free_port()
+        started = [_start(wanted, rank, seat, seats[0], port) for rank, seat in enumerate(seats)]
+        try:
+            outputs = [process.communicate(timeout=3600)[0] for process in started]
+        finally:
+            for process in started:
+                process.kill()
+    if any(process.returncode for process in started):
+        raise RuntimeError(f"{wanted['name']}: a rank has failed; see above")
+    result: list[dict[str, Any]] = json.loads(outputs[0].strip().splitlines()[-1])
+    return result
+
+
+def _start(
+    wanted: dict[str, Any], rank: int, seat: links.Seat, first: links.Seat, port: int
+) -> subprocess.Popen[str]:
+    environment = {
+        **os.environ,
+        "RANK": str(rank),
+        "WORLD_SIZE": str(wanted["ranks"]),
+        "MASTER_ADDR": first.address,
+        "MASTER_PORT": str(port),
+        "GLOO_SOCKET_IFNAME": seat.interface,
+        "OMP_NUM_THREADS": "1",
+    }
+    cores = os.cpu_count() or 1
+    command = [
+        *seat.prefix,
+        "taskset",
+        "-c",
+        str(rank % cores),
+        sys.executable,
+        str(HERE / "worker.py"),
+        json.dumps(wanted),
+    ]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--output", type=pathlib.Path, default=HERE.parent / "results/training")
+    parser.add_argument("--only", default="", help="jobs whose name and rate contain this")
+    parser.add_argument("--quick", action="store_true", help="few steps, to see that it runs")
+    arguments = parser.parse_args()
+    results = []
+    for wanted in jobs():
+        title = f"{wanted['name']} at {wanted['rate'] or 'loopback'}"
+        if arguments.only not in title:
+            continue
+        if wanted["rate"] and not links.is_possible():
+            print(f"{title}: skipped, shaped links need root and network namespaces")
+            continue
+        if arguments.quick:
+            wanted.update(steps=2, warmup=1)
+        start = time.monotonic()
+        contenders = run(wanted)
+        results.append({**wanted, "contenders": contenders})
+        _print(title, contenders, time.monotonic() - start)
+        _save(arguments.output, results)
+
+
+def _print(title: str, contenders: list[dict[str, Any]], seconds: float) -> None:
+    print(f"{title} ({seconds:.0f} s)")
+    for entry in contenders:
+        step = entry["step_ms"]
+        print(
+            f"  {entry['name']:34} {step['median']:8.1f} ms ({step['p10']:.1f} to "
+            f"{step['p90']:.1f}), CPU {entry['cpu_ms']:.1f} ms, "
+            f"wire {entry['wire_bytes'] / entry['gradient_bytes']:.4f}",
+            flush=True,
+        )
+
+
+def _save(folder: pathlib.Path, results: list[dict[str, Any]]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({**machine.provenance(), "runs": results}, indent=1)
+    (folder / "training.json").write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
