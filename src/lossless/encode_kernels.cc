@@ -119,7 +119,8 @@ class KernelEncoder final : public ChunkEncoder {
     BitWriter raw(scratch.raw.data());
     const predict::KernelRun run{tensor_->dtype,        &parameters(), &plan_->taps,
                                  scratch.scales.data(), mask,          n};
-    predict::apply_kernels(run, words, scratch.kernels, chunk, raw, scratch.escapes);
+    predict::apply_kernels(run, words, std::get<predict::KernelScratch<Word>>(scratch.kernels),
+                           chunk, raw, scratch.escapes);
     scratch.raw.resize(raw.finish());
     return chunk;
   }
