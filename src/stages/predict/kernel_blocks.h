@@ -13,6 +13,8 @@ namespace gradwire::predict {
 
 /// Kernels that go through a tap together: what is known of them stays in L1.
 inline constexpr std::size_t kKernelBlock = 256;
+/// Elements whose raw bits, at most 10 each, are written or read at once.
+inline constexpr std::size_t kTogether = 4;
 
 /// Chunks with taps side by side, kernel after kernel, and tap after tap.
 class Layout {
@@ -25,6 +27,7 @@ class Layout {
   /// function(place in the chunk, place tap after tap) for all taps of all kernels.
   template <typename Function>
   void for_each(const Function& function) const {
+    if (inner_ == 1) return for_each_of_neighbours(function);
     for (std::size_t first = 0; first < kernels; first += inner_) {
       for (std::size_t t = 0; t < taps; ++t) {
         for (std::size_t i = 0; i < inner_; ++i)
@@ -37,6 +40,17 @@ class Layout {
   const std::size_t kernels;
 
  private:
+  /// Of kernels whose taps are neighbours, which most are.
+  template <typename Function>
+  void for_each_of_neighbours(const Function& function) const {
+    for (std::size_t first = 0; first < kernels; first += kKernelBlock) {
+      const std::size_t n = std::min(kKernelBlock, kernels - first);
+      for (std::size_t t = 0; t < taps; ++t) {
+        for (std::size_t j = first; j < first + n; ++j) function(j * taps + t, t * kernels + j);
+      }
+    }
+  }
+
   std::size_t inner_;
 };
 

@@ -48,12 +48,24 @@ class Applier {
   void put(const Word* words, std::size_t n) {
     std::uint8_t* symbols = out_.symbols + out_.count;
     for (std::size_t j = 0; j < n; ++j) symbols[j] = coded_[j].symbol();
-    BitWriter raw = raw_;  // in registers
-    for (std::size_t j = 0; j < n; ++j) raw.put(coded_[j].raw(), coded_[j].raw_bits());
-    raw_ = raw;
+    put_raw(n);
     out_.count += n;
     if (std::memchr(symbols, lattice_.escape(), n) == nullptr) return;
     for (std::size_t j = 0; j < n; ++j) list(symbols[j], words[j]);
+  }
+
+  void put_raw(std::size_t n) {
+    BitWriter raw = raw_;  // in registers
+    for (std::size_t j = 0; j < n; j += kTogether) {
+      std::uint64_t value = 0;
+      unsigned bits = 0;
+      for (std::size_t i = j; i < std::min(n, j + kTogether); ++i) {
+        value |= std::uint64_t{coded_[i].raw()} << bits;
+        bits += coded_[i].raw_bits();
+      }
+      raw.put(value, bits);
+    }
+    raw_ = raw;
   }
 
   /// The same with zeros that are located, or low bits.

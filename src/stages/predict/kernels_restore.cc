@@ -62,8 +62,16 @@ class Restorer {
 
   bool take_raw(std::size_t n) {
     SlackBitReader raw = raw_;  // in registers
-    for (std::size_t j = 0; j < n; ++j)
-      elements_[j].add(static_cast<std::uint32_t>(raw.get(elements_[j].raw_bits())));
+    for (std::size_t j = 0; j < n; j += kTogether) {
+      const std::uint64_t window = raw.window();
+      unsigned used = 0;
+      for (std::size_t i = j; i < std::min(n, j + kTogether); ++i) {
+        const unsigned bits = elements_[i].raw_bits();
+        elements_[i].add(static_cast<std::uint32_t>(window >> used) & ((1U << bits) - 1));
+        used += bits;
+      }
+      raw.skip(used);
+    }
     raw_ = raw;
     next_ += n;
     return true;

@@ -2,10 +2,10 @@
 // guesses, and back.
 // In: words of one tap, X of their guesses, scales of their kernels.
 // Out: symbol, raw bits and value of each; or the words.
-// Assumes: |X| < 2^31. All formulas are those of the format, in its letters. Loops have no branch
-// and no table, so that compilers make vectors of them. Shifts that differ by element are products
-// with powers of two, since vectors of baseline x86-64 have no other: floats hold the at most 17
-// bits exactly.
+// Assumes: |X| < 2^31. All formulas are those of the format, in its letters. Loops have no branch,
+// no table and no shift that differs by element, so that compilers make vectors of them for
+// baseline x86-64 too. The lattice is linear between powers of two, as a float's bits are: what
+// the format shifts is read off the bits of small integers as floats, which hold them exactly.
 #pragma once
 
 #include <algorithm>
@@ -16,15 +16,12 @@
 
 namespace gradwire::predict {
 
-/// 2^e, -126 <= e <= 127.
-inline float power_of_two(std::int32_t e) noexcept { return std::bit_cast<float>((127 + e) << 23); }
-/// floor(value 2^e) of a value of 0 to 2^24.
-inline std::int32_t scaled_by(std::int32_t value, std::int32_t e) noexcept {
-  return static_cast<std::int32_t>(static_cast<float>(value) * power_of_two(e));
+inline std::int32_t float_bits(std::int32_t value) noexcept {
+  return std::bit_cast<std::int32_t>(static_cast<float>(value));
 }
-/// Bits of a value of 1 to 2^24; -126 for 0.
-inline std::int32_t width_of_positive(std::int32_t value) noexcept {
-  return (std::bit_cast<std::int32_t>(static_cast<float>(value)) >> 23) - 126;
+/// The float of some bits, truncated.
+inline std::int32_t from_float_bits(std::int32_t bits) noexcept {
+  return static_cast<std::int32_t>(std::bit_cast<float>(bits));
 }
 
 /// All ones where a condition holds; branches would keep loops from becoming vectors.
@@ -61,7 +58,8 @@ class Lattice {
       : escape_(static_cast<std::int32_t>(2 * kernel_reach(run.taps->effort) + 15)),
         reach_(static_cast<std::int32_t>(kernel_reach(run.taps->effort))),
         fraction_(static_cast<std::int32_t>(kernel_fraction(run.dtype))),
-        most_exponent_((1 << float_format(run.dtype).exponent_bits) - 2),
+        most_step_(
+            static_cast<float>((1 << float_format(run.dtype).exponent_bits) - 2 - fraction_)),
         base_(run.taps->base),
         sign_shift_(float_format(run.dtype).bits() - 1),
         below_(float_format(run.dtype).fraction_bits - kernel_fraction(run.dtype)),
@@ -81,7 +79,8 @@ class Lattice {
     const unsigned shift = tap.h - 1;
     for (std::size_t j = 0; j < n; ++j) {
       const Parts parts = lattice.parts_of(words[j]);
-      coded[j] = lattice.symbol_of(parts, lattice.guess(sums[j], shift), tau + scales[j]);
+      coded[j] = lattice.symbol_of(parts, lattice.guess(sums[j], shift),
+                                   lattice.step_exponent(tau + scales[j]));
       values[j] = lattice.value(parts, scales[j]);
     }
   }
@@ -93,7 +92,8 @@ class Lattice {
     const std::int32_t tau = tap.tau;
     const unsigned shift = tap.h - 1;
     for (std::size_t j = 0; j < n; ++j)
-      out[j] = lattice.element_of(symbols[j], lattice.guess(sums[j], shift), tau + scales[j]);
+      out[j] = lattice.element_of(symbols[j], lattice.guess(sums[j], shift),
+                                  lattice.step_exponent(tau + scales[j]));
   }
 
   /// Words and values, without low bits; false when an element is no number of the format.
@@ -145,43 +145,54 @@ class Lattice {
     return {top, -sign, mask_of((word & dropped_mask_) != 0)};
   }
 
+  /// Exponent field of the lattice step, in bounds; floats, since vectors of x86-64 have no minimum
+  /// of 32-bit integers.
   std::int32_t step_exponent(std::int32_t step) const noexcept {
-    return std::clamp(step, 1, most_exponent_ - fraction_);
+    const auto least = static_cast<float>(step) < 1.0F ? 1.0F : static_cast<float>(step);
+    return static_cast<std::int32_t>(least > most_step_ ? most_step_ : least);
   }
 
   /// v of an element that later taps are guessed from.
   std::int16_t value(Parts parts, std::int32_t scale) const noexcept {
-    const std::int32_t s = std::clamp((parts.top >> fraction_) - base_ - scale, -9, 7);
-    const std::int32_t significand = (one() + (parts.top & (one() - 1))) >> (fraction_ - 7);
-    const std::int32_t v = scaled_by(significand, s);
+    const std::int32_t relative = (parts.top - ((base_ + scale) << fraction_)) >> (fraction_ - 7);
+    const std::int32_t exponent = relative >> 7;
+    const std::int32_t s = select(mask_of(exponent > 7), 7, exponent);
+    const std::int32_t v =
+        from_float_bits(((s + 134) << 23 | (relative & 127) << 16) & mask_of(s > -9));
     return static_cast<std::int16_t>((v ^ parts.negative) - parts.negative);
   }
 
   Guess guess(std::int32_t x, unsigned shift) const noexcept {
-    const std::int32_t y = std::min(std::abs(x) >> shift, 65535);
-    const std::int32_t excess = std::max(0, width_of_positive(y) - (fraction_ + 2));
-    const std::int32_t half_ulp = mask_of(y >> (fraction_ + 1) != 0) & half_;
-    const std::int32_t m2 = (excess << (fraction_ + 1)) + scaled_by(y, -excess) + half_ulp;
+    const std::int32_t y = std::abs(x) >> shift;
+    const auto most = static_cast<float>(y) > 65535.0F ? 65535.0F : static_cast<float>(y);
+    // From 2^(L + 1) on, L + 1 bits below the first one count, and each octave adds 2^(L + 1).
+    const std::int32_t high = (std::bit_cast<std::int32_t>(most) >> (22 - fraction_)) -
+                              ((127 + fraction_) << (fraction_ + 1)) + half_;
+    const std::int32_t m2 = select(mask_of(y > 2 * one() - 1), high, y);
     const std::int32_t g = m2 >> 1;
-    return {g, mask_of(g >= 8) & ((m2 & 1) - 1), x >> 31};
+    return {g, mask_of(g > 7) & ((m2 & 1) - 1), x >> 31};
   }
 
   CodedElement symbol_of(Parts parts, Guess guess, std::int32_t step) const noexcept {
     const std::int32_t fraction = parts.top & (one() - 1);
-    const std::int32_t d = (parts.top >> fraction_) - step_exponent(step);
-    // Below the step all bits are shifted out (m = 0); above, each octave adds 2^L positions.
-    const std::int32_t m = scaled_by(one() + fraction, std::clamp(d, -1, fraction_) - fraction_) +
-                           (std::max(d - fraction_, 0) << fraction_);
+    const std::int32_t above = parts.top - (step << fraction_);  // d, and the fraction
+    const std::int32_t d = above >> fraction_;
+    const std::int32_t is_near = above >> 31;
+    const std::int32_t is_wide = mask_of(above > ((fraction_ + 1) << fraction_) - 1);
+    // Below the step m = 0; up to L octaves above it, bits are shifted out; beyond, each octave
+    // adds 2^L positions.
+    const std::int32_t bits = (above + (127 << fraction_)) << (23 - fraction_);
+    const std::int32_t m = from_float_bits(bits & ~(is_near | is_wide)) +
+                           ((above - ((fraction_ - 1) << fraction_)) & is_wide);
     const std::int32_t cross = parts.negative ^ guess.negative;
     const std::int32_t away = (m ^ cross) - guess.g;  // m ^ -1 is -1 - m
     const std::int32_t delta = (away ^ guess.folded) - guess.folded;
     const std::int32_t near = 2 * reach_ - 1 - 2 * d - cross;
-    const std::int32_t is_near = mask_of(m == 0);
     const std::int32_t distance = select(is_near, -d, std::abs(delta));
-    const std::int32_t fits = mask_of(distance <= select(is_near, 7, reach_)) & ~parts.rest;
-    const std::int32_t symbol = select(fits, select(is_near, near, delta + reach_), escape_);
-    const std::int32_t raw_bits = fraction_ - (std::clamp(d, 0, fraction_) & fits);
-    const std::int32_t raw = fraction & (scaled_by(1, raw_bits) - 1);
+    const std::int32_t beyond = mask_of(distance > select(is_near, 7, reach_)) | parts.rest;
+    const std::int32_t symbol = select(beyond, escape_, select(is_near, near, delta + reach_));
+    const std::int32_t raw_bits = fraction_ - (select(is_wide, fraction_, d) & ~is_near & ~beyond);
+    const std::int32_t raw = fraction & (from_float_bits((127 + raw_bits) << 23) - 1);
     return {static_cast<std::uint32_t>(symbol << 24 | raw_bits << 16 | raw)};
   }
 
@@ -194,10 +205,15 @@ class Lattice {
     const std::int32_t z = (near >> 1) & ~is_far;
     const std::int32_t below = k >> 31;
     const std::int32_t m = k ^ below;
-    const std::int32_t r = std::clamp(fraction_ + 1 - width_of_positive(m), 0, fraction_);
+    const std::int32_t bits = float_bits(m);
+    const std::int32_t is_wide = mask_of(m > 2 * one() - 1);
+    const std::int32_t is_zero = mask_of(m == 0);
+    const std::int32_t inside =
+        (bits >> (23 - fraction_)) - (127 << fraction_) + (((126 - z) << fraction_) & is_zero);
     const std::int32_t top =
-        scaled_by(m, r) + ((step_exponent(step) + fraction_ - 1 - r - z) << fraction_);
-    // Of an escape the raw bits are what stands below the exponent.
+        (step << fraction_) + select(is_wide, m + ((fraction_ - 1) << fraction_), inside);
+    const std::int32_t r = select(is_zero, fraction_, fraction_ + 127 - (bits >> 23)) & ~is_wide;
+    // Of an escape the raw bits are all that stands in its place.
     const std::int32_t coded = mask_of(symbol != escape_);
     return RestoredElement::pack(top & coded, (guess.negative ^ below) & coded & 1,
                                  select(coded, r, fraction_));
@@ -206,7 +222,7 @@ class Lattice {
   std::int32_t escape_;
   std::int32_t reach_;
   std::int32_t fraction_;  ///< L
-  std::int32_t most_exponent_;
+  float most_step_;
   std::int32_t base_;
   unsigned sign_shift_;
   unsigned below_;  ///< W - L
