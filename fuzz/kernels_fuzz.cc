@@ -40,7 +40,7 @@ bool decode(const KernelRun& run, const Chunk<Word>& chunk, std::vector<Word>& w
   Bytes readable(chunk.raw.size() + kBitSlack, 0xA5);
   std::copy(chunk.raw.begin(), chunk.raw.end(), readable.begin());
   SlackBitReader raw(ByteSpan(readable).first(chunk.raw.size()));
-  KernelScratch scratch;
+  KernelScratch<Word> scratch;
   return restore_kernels(run, in, scratch, raw, words.data());
 }
 
@@ -53,7 +53,7 @@ Chunk<Word> encode(const KernelRun& run, const std::vector<Word>& words) {
   chunk.raw.resize(run.n * (sizeof(Word) + 1) + 64);
   KernelSymbols<Word> out{chunk.symbols.data(), 0, 0, chunk.low.data(), chunk.second.data(), 0};
   BitWriter raw(chunk.raw.data());
-  KernelScratch scratch;
+  KernelScratch<Word> scratch;
   apply_kernels(run, words.data(), scratch, out, raw, chunk.escapes);
   chunk.raw.resize(raw.finish());
   chunk.escape_count = out.escapes;

@@ -75,11 +75,15 @@ inline constexpr std::size_t kBitSlack = 8;
 class SlackBitReader {
  public:
   explicit SlackBitReader(ByteSpan span) noexcept : data_(span.data()), size_(span.size()) {}
-  std::uint64_t get(unsigned bits) noexcept {
+  /// The next 57 bits or more, not consumed.
+  std::uint64_t window() const noexcept {
     const std::size_t byte = position_ >> 3;
-    const std::uint64_t word = load<std::uint64_t>(data_ + (byte < size_ ? byte : size_));
-    const std::uint64_t value = (word >> (position_ & 7)) & ((std::uint64_t{1} << bits) - 1);
-    position_ += bits;
+    return load<std::uint64_t>(data_ + (byte < size_ ? byte : size_)) >> (position_ & 7);
+  }
+  void skip(unsigned bits) noexcept { position_ += bits; }
+  std::uint64_t get(unsigned bits) noexcept {
+    const std::uint64_t value = window() & ((std::uint64_t{1} << bits) - 1);
+    skip(bits);
     return value;
   }
   bool at_exact_end() const noexcept {

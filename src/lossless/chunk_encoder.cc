@@ -13,6 +13,19 @@ void Histograms::add(const Histograms& other) noexcept {
   for (std::size_t i = 0; i < 256; ++i) pairs[i] += other.pairs[i];
 }
 
+void Histograms::add(std::size_t sequence, std::span<const std::uint8_t> symbols) noexcept {
+  // Four tables, so that equal neighbours do not wait for each other.
+  std::array<std::array<std::uint32_t, 256>, 4> parts{};
+  std::size_t i = 0;
+  for (; i + 4 <= symbols.size(); i += 4) {
+    for (std::size_t k = 0; k < 4; ++k) ++parts[k][symbols[i + k]];
+  }
+  for (; i < symbols.size(); ++i) ++parts[0][symbols[i]];
+  SymbolCounts& counts = single[sequence];
+  for (std::size_t s = 0; s < 256; ++s)
+    counts[s] += parts[0][s] + parts[1][s] + parts[2][s] + parts[3][s];
+}
+
 unsigned Histograms::shift() const noexcept {
   std::uint64_t all = 0;
   for (const SymbolCounts& counts : single) {

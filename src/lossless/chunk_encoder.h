@@ -22,6 +22,8 @@ struct Histograms {
   SymbolCounts pairs{};  ///< of sequence 0
 
   void add(const Histograms& other) noexcept;
+  /// Counts more symbols of a sequence.
+  void add(std::size_t sequence, std::span<const std::uint8_t> symbols) noexcept;
   /// Bits by which all counts are shifted right so that each has 32: 0 below 2^32 elements.
   unsigned shift() const noexcept;
   /// Multiplies all counts: what a share of the elements stands for.

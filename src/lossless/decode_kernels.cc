@@ -69,7 +69,9 @@ void TensorDecoder::decode_kernels(std::uint64_t c, std::span<std::uint8_t> out,
   SlackBitReader raw(parts.raw.first(parts.raw.size() - low_bytes));
   Word* words = Scratch::sized<Word>(scratch.words, n);
   const predict::KernelRun run{header.dtype, &p, &taps_, scratch.scales.data(), mask, n};
-  if (!predict::restore_kernels(run, input, scratch.kernels, raw, words) || !raw.at_exact_end()) {
+  if (!predict::restore_kernels(run, input, std::get<predict::KernelScratch<Word>>(scratch.kernels),
+                                raw, words) ||
+      !raw.at_exact_end()) {
     refuse(c, "has symbols, raw bits and escapes that contradict each other");
   }
   std::memcpy(out.data(), words, out.size());

@@ -35,10 +35,9 @@ class KernelEncoder final : public ChunkEncoder {
     const predict::KernelSymbols<Word> chunk =
         symbolise(c, std::max(n / group, std::size_t{1}) * group, scratch);
     if (c < kept_.size() && n == plan_->header.chunk_size(c)) kept_[c] = chunk;
-    for (std::size_t i = 0; i < chunk.count; ++i)
-      ++histograms.single[i < chunk.first_tap ? 0 : 1][chunk.symbols[i]];
-    if (!parameters().counted) return;
-    for (std::size_t i = 0; i < chunk.count; ++i) ++histograms.single[2][chunk.second[i]];
+    histograms.add(0, {chunk.symbols, chunk.first_tap});
+    histograms.add(1, {chunk.symbols + chunk.first_tap, chunk.count - chunk.first_tap});
+    if (parameters().counted) histograms.add(2, {chunk.second, chunk.count});
   }
 
   void choose_tables(const Histograms& histograms, const CompressOptions& options) override {
@@ -119,7 +118,8 @@ class KernelEncoder final : public ChunkEncoder {
     BitWriter raw(scratch.raw.data());
     const predict::KernelRun run{tensor_->dtype,        &parameters(), &plan_->taps,
                                  scratch.scales.data(), mask,          n};
-    predict::apply_kernels(run, words, scratch.kernels, chunk, raw, scratch.escapes);
+    predict::apply_kernels(run, words, std::get<predict::KernelScratch<Word>>(scratch.kernels),
+                           chunk, raw, scratch.escapes);
     scratch.raw.resize(raw.finish());
     return chunk;
   }

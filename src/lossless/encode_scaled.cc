@@ -27,18 +27,6 @@ struct Symbolised {
   bool mapped = false;
 };
 
-void count_bytes(const std::uint8_t* symbols, std::size_t n, SymbolCounts& counts) noexcept {
-  // Four tables, so that equal neighbours do not wait for each other.
-  std::array<std::array<std::uint32_t, 256>, 4> parts{};
-  std::size_t i = 0;
-  for (; i + 4 <= n; i += 4) {
-    for (std::size_t k = 0; k < 4; ++k) ++parts[k][symbols[i + k]];
-  }
-  for (; i < n; ++i) ++parts[0][symbols[i]];
-  for (std::size_t s = 0; s < 256; ++s)
-    counts[s] += parts[0][s] + parts[1][s] + parts[2][s] + parts[3][s];
-}
-
 /// Pairs, and single symbols from them: the partner of an odd last symbol stands for none.
 void count_pairs(const std::uint8_t* symbols, std::size_t n, Histograms& histograms) noexcept {
   std::array<std::array<std::uint32_t, 256>, 2> parts{};
@@ -82,10 +70,10 @@ class ScaledEncoder final : public ChunkEncoder {
     if (alphabet() <= 16) {
       count_pairs(chunk.symbols, chunk.coded, histograms);
     } else {
-      count_bytes(chunk.symbols, chunk.coded, histograms.single[0]);
+      histograms.add(0, {chunk.symbols, chunk.coded});
     }
     if (!has_second()) return;
-    count_bytes(scratch.second.data(), chunk.record_count, histograms.single[1]);
+    histograms.add(1, {scratch.second.data(), chunk.record_count});
   }
 
   void choose_tables(const Histograms& histograms, const CompressOptions& options) override {

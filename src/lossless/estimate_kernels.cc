@@ -77,7 +77,9 @@ std::uint64_t estimate_kernels(const KernelSample<Word>& sample, const Plan& pla
     BitWriter raw(scratch.raw.data());
     const predict::KernelRun run{
         dtype, &p, &plan.taps, piece.scales.data(), piece.zeros ? piece.mask.data() : nullptr, n};
-    predict::apply_kernels(run, piece.words.data(), scratch.kernels, chunk, raw, scratch.escapes);
+    predict::apply_kernels(run, piece.words.data(),
+                           std::get<predict::KernelScratch<Word>>(scratch.kernels), chunk, raw,
+                           scratch.escapes);
     for (std::size_t i = 0; i < chunk.count; ++i)
       ++counts[i < chunk.first_tap ? 0 : 1][chunk.symbols[i]];
     if (p.counted) {

@@ -11,7 +11,7 @@ namespace gradwire::lossless {
 namespace {
 
 constexpr std::size_t kSampleRows = 64;
-constexpr int kRounds = 4;
+constexpr int kRounds = 2;
 constexpr std::size_t kBlock = 8192;  ///< votes of a block fit in 16 bits
 
 /// Words whose sign bits vote; zeros do not.
@@ -108,13 +108,14 @@ bool fit_signs(const TensorView& tensor, std::uint64_t columns_wide, std::uint64
   std::vector<std::uint64_t> sample(sampled);
   for (std::size_t k = 0; k < sampled; ++k) sample[k] = k * rows / sampled;
   SignVotes<Word> votes(tensor, columns);
-  std::int64_t total = votes.alternate(sample, sample[0]);
-  std::vector<Word> signs = votes.signs();
-  const std::int64_t other = votes.alternate(sample, sample[sampled / 2]);
-  if (other <= total) votes.set_signs(std::move(signs));
-  total = std::max(total, other);
   const std::uint64_t live = rows * columns - zeros;
-  if (live == 0 || !may_pay(total, sampled * live / rows, live, rows + columns)) return false;
+  const auto pays = [&](std::int64_t agreeing) {
+    return live > 0 && may_pay(agreeing, sampled * live / rows, live, rows + columns);
+  };
+  const std::int64_t total = votes.alternate(sample, sample[0]);
+  if (!pays(total)) return false;
+  std::vector<Word> signs = votes.signs();
+  if (votes.alternate(sample, sample[sampled / 2]) <= total) votes.set_signs(std::move(signs));
   grid.column_signs.assign(votes.signs().begin(), votes.signs().end());
   grid.row_signs.resize(rows);
   for (std::size_t r = 0; r < rows; ++r) grid.row_signs[r] = votes.agreement(r) < 0;

@@ -21,7 +21,7 @@ struct Scratch {
   std::tuple<std::vector<std::uint16_t>, std::vector<std::uint32_t>, std::vector<std::uint64_t>>
       words, records, packed;
   std::vector<std::int32_t> scales;
-  predict::KernelScratch kernels;
+  std::tuple<predict::KernelScratch<std::uint16_t>, predict::KernelScratch<std::uint32_t>> kernels;
   bool has_map = false;        ///< the chunk encoded last has a flag map
   std::size_t side_bytes = 0;  ///< of the chunk decoded last: what stands before its raw_bytes
 

@@ -97,7 +97,7 @@ TEST(Kernels, RestoringWhatNoEncoderWroteIsSafe) {
         coded.escapes.resize(coded.escape_count * sizeof(Word));
         const Bytes readable = with_slack(coded.raw);
         SlackBitReader raw(ByteSpan(readable).first(coded.raw.size()));
-        KernelScratch scratch;
+        KernelScratch<Word> scratch;
         std::vector<Word> words(n);
         (void)restore_kernels(c.run(), coded.input(c.parameters, dtype), scratch, raw,
                               words.data());

@@ -41,7 +41,7 @@ Coded<Word> apply(const Case<Word>& c) {
   coded.low.resize(n);
   Bytes room(n * (sizeof(Word) + 1) + 64);
   BitWriter raw(room.data());
-  KernelScratch scratch;
+  KernelScratch<Word> scratch;
   KernelSymbols<Word> out{coded.symbols.data(), 0, 0, coded.low.data(), coded.second.data(), 0};
   apply_kernels(c.run(), c.words.data(), scratch, out, raw, coded.escapes);
   coded.raw.assign(room.begin(), room.begin() + static_cast<std::ptrdiff_t>(raw.finish()));
@@ -73,7 +73,7 @@ void expect_inverse(const Case<Word>& c) {
   }
   const Bytes readable = with_slack(coded.raw);
   SlackBitReader raw(ByteSpan(readable).first(coded.raw.size()));
-  KernelScratch scratch;
+  KernelScratch<Word> scratch;
   std::vector<Word> back(c.words.size(), static_cast<Word>(~Word{0}));
   ASSERT_TRUE(
       restore_kernels(c.run(), coded.input(c.parameters, c.dtype), scratch, raw, back.data()));

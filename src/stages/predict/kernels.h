@@ -53,10 +53,12 @@ struct KernelRun {
   std::size_t kernels() const noexcept { return n / parameters->taps; }
 };
 
-/// Working memory: values of earlier taps and the guesses of one.
+/// Working memory, tap after tap: words, and the values that later taps are guessed from.
+template <typename Word>
 struct KernelScratch {
-  std::vector<std::int32_t> values;
-  std::vector<std::int32_t> sums;
+  std::vector<Word> words;
+  std::vector<std::int16_t> values;
+  std::vector<std::uint8_t> live;  ///< 1 where an element is coded
 };
 
 /// What coding leaves of a chunk, in tap-major order of the coded elements.
@@ -71,7 +73,7 @@ struct KernelSymbols {
 };
 
 template <typename Word>
-void apply_kernels(const KernelRun& run, const Word* words, KernelScratch& scratch,
+void apply_kernels(const KernelRun& run, const Word* words, KernelScratch<Word>& scratch,
                    KernelSymbols<Word>& out, BitWriter& raw, Bytes& escapes);
 
 /// Input of the inverse. `low` is null when there are no low records or they are counted.
@@ -86,7 +88,7 @@ struct KernelInput {
 
 /// Fills words (located zeros too). False when the input contradicts itself.
 template <typename Word>
-bool restore_kernels(const KernelRun& run, const KernelInput<Word>& input, KernelScratch& scratch,
-                     SlackBitReader& raw, Word* words);
+bool restore_kernels(const KernelRun& run, const KernelInput<Word>& input,
+                     KernelScratch<Word>& scratch, SlackBitReader& raw, Word* words);
 
 }  // namespace gradwire::predict

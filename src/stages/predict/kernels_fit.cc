@@ -13,27 +13,26 @@ constexpr int kUnits = 16;   ///< logarithms count sixteenths of an octave
 constexpr int kMargin = 11;  ///< 0.7 octave: errors exceed their mean logarithm
 constexpr std::int32_t kNothing = INT32_MIN;
 
-/// Exact value of an element; 0 for zeros, NaN and infinities.
+/// Value of an element, exact but for bits of f32 beyond a float's; 0 for zeros, subnormals, NaN
+/// and infinities.
 template <typename Word>
-double to_double(DType dtype, Word word) noexcept {
-  const FloatFormat format = float_format(dtype);
-  const auto fraction =
-      static_cast<std::uint64_t>(word) & ((std::uint64_t{1} << format.fraction_bits) - 1);
-  const auto exponent =
-      static_cast<std::int64_t>(word >> format.fraction_bits & ((1u << format.exponent_bits) - 1));
-  if (exponent == 0 || exponent == (1 << format.exponent_bits) - 1) return 0;
-  const std::int64_t bias = (1 << (format.exponent_bits - 1)) - 1;
-  const std::uint64_t bits = static_cast<std::uint64_t>(exponent - bias + 1023) << 52 |
-                             fraction << (52 - format.fraction_bits);
-  const auto magnitude = std::bit_cast<double>(bits);
-  return word >> (format.bits() - 1) != 0 ? -magnitude : magnitude;
+float to_float(const FloatFormat& format, Word word) noexcept {
+  const auto exponents = static_cast<std::int32_t>((1u << format.exponent_bits) - 1);
+  const auto bits = static_cast<std::uint32_t>(word);
+  const auto exponent = static_cast<std::int32_t>(bits >> format.fraction_bits) & exponents;
+  const std::int32_t rebias = (127 - (exponents >> 1)) << 23;
+  const std::uint32_t magnitude =
+      ((bits << (31 - format.exponent_bits - format.fraction_bits)) & 0x7fffffff) >>
+      (8 - format.exponent_bits);
+  const std::uint32_t sign = bits >> (format.bits() - 1) << 31;
+  const auto value = std::bit_cast<float>((magnitude + static_cast<std::uint32_t>(rebias)) | sign);
+  return exponent == 0 || exponent == exponents ? 0.0F : value;
 }
 
-/// log2 |x| in sixteenths (piecewise linear), kNothing for 0.
-std::int32_t log2_units(double x) noexcept {
-  if (x == 0) return kNothing;
-  const auto bits = std::bit_cast<std::uint64_t>(x) & ~(std::uint64_t{1} << 63);
-  return static_cast<std::int32_t>(bits >> 48) - 1023 * kUnits;
+/// log2 |x| in sixteenths (piecewise linear) of an x that is not 0.
+std::int32_t log2_units(float x) noexcept {
+  return static_cast<std::int32_t>((std::bit_cast<std::uint32_t>(x) & 0x7fffffff) >> 19) -
+         127 * kUnits;
 }
 
 std::int32_t divide_rounded(std::int64_t sum, std::int64_t count) noexcept {
@@ -43,42 +42,138 @@ std::int32_t divide_rounded(std::int64_t sum, std::int64_t count) noexcept {
 
 std::int32_t octaves(std::int32_t units) noexcept { return (units + kUnits / 2) >> 4; }
 
-/// The kernels' values, tap after tap for each kernel.
-template <typename Word>
-std::vector<double> gather(DType dtype, const KernelParameters& p, const Word* words,
-                           std::size_t first, std::size_t step, std::size_t count) {
-  const auto taps = static_cast<std::size_t>(p.taps);
-  const auto inner = static_cast<std::size_t>(p.inner);
-  std::vector<double> values(count * taps);
-  for (std::size_t k = 0; k < count; ++k) {
-    const std::size_t j = first + k * step;
-    const Word* at = words + j / inner * taps * inner + j % inner;
-    for (std::size_t t = 0; t < taps; ++t) values[k * taps + t] = to_double(dtype, at[t * inner]);
-  }
-  return values;
-}
+/// Kernels that are fitted at a time, tap by tap, so that their values stay in L1 and loops are
+/// straight.
+constexpr std::size_t kBlock = 256;
 
-/// Divides each kernel by its root mean square; zero kernels stay zero.
-void normalise(std::vector<double>& values, std::size_t taps) {
-  for (std::size_t at = 0; at < values.size(); at += taps) {
-    double squares = 0;
-    for (std::size_t t = 0; t < taps; ++t) squares += values[at + t] * values[at + t];
-    if (squares == 0) continue;
-    const double scale = 1 / std::sqrt(squares / static_cast<double>(taps));
-    for (std::size_t t = 0; t < taps; ++t) values[at + t] *= scale;
-  }
-}
+/// Values of some kernels, those of a tap side by side.
+class Block {
+ public:
+  explicit Block(const KernelParameters& p)
+      : taps(static_cast<std::size_t>(p.taps)),
+        inner_(static_cast<std::size_t>(p.inner)),
+        values_(taps * kBlock) {}
 
-std::vector<double> gram(const std::vector<double>& values, std::size_t taps) {
-  std::vector<double> products(taps * taps, 0);
-  for (std::size_t at = 0; at < values.size(); at += taps) {
-    for (std::size_t a = 0; a < taps; ++a) {
-      for (std::size_t b = 0; b <= a; ++b)
-        products[a * taps + b] += values[at + a] * values[at + b];
+  /// n kernels, at most kBlock, from the first on, each `step` after the one before.
+  template <typename Word>
+  void load(const FloatFormat& format, const Word* words, std::size_t first, std::size_t step,
+            std::size_t n) noexcept {
+    size_ = n;
+    for (std::size_t t = 0; t < taps; ++t) {
+      std::array<Word, kBlock> gathered;
+      for (std::size_t k = 0; k < n; ++k) {
+        const std::size_t j = first + k * step;
+        gathered[k] = inner_ == 1 ? words[j * taps + t]
+                                  : words[j / inner_ * taps * inner_ + t * inner_ + j % inner_];
+      }
+      for (std::size_t k = 0; k < n; ++k) tap(t)[k] = to_float(format, gathered[k]);
     }
   }
-  return products;
-}
+
+  float* tap(std::size_t t) noexcept { return values_.data() + t * kBlock; }
+  std::size_t size() const noexcept { return size_; }
+
+  /// errors = values of tap t less their guess.
+  void guess_errors(const Tap& fitted, std::size_t t, float* errors) noexcept {
+    std::fill_n(errors, size_, 0.0F);
+    for (std::size_t l = 0; l < t; ++l) {
+      const auto coefficient = static_cast<float>(fitted.coefficients[l]) / 256;
+      const float* earlier = tap(l);
+      for (std::size_t k = 0; k < size_; ++k) errors[k] += coefficient * earlier[k];
+    }
+    const float* own = tap(t);
+    for (std::size_t k = 0; k < size_; ++k) errors[k] = own[k] - errors[k];
+  }
+
+  /// Divides each kernel by its root mean square; zero kernels stay zero. Its largest exponent is
+  /// taken out before, so that no square leaves the range of floats.
+  void normalise() noexcept {
+    std::array<std::int32_t, kBlock> most{};
+    for (std::size_t t = 0; t < taps; ++t) {
+      const float* values = tap(t);
+      for (std::size_t k = 0; k < size_; ++k) {
+        const auto exponent = std::bit_cast<std::int32_t>(values[k]) >> 23 & 255;
+        most[k] = most[k] > exponent ? most[k] : exponent;
+      }
+    }
+    std::array<float, kBlock> factors;
+    for (std::size_t k = 0; k < size_; ++k)
+      factors[k] = std::bit_cast<float>((most[k] > 252 ? 1 : 253 - most[k]) << 23);
+    scale(factors);
+    std::array<float, kBlock> squares{};
+    for (std::size_t t = 0; t < taps; ++t) {
+      const float* values = tap(t);
+      for (std::size_t k = 0; k < size_; ++k) squares[k] += values[k] * values[k];
+    }
+    for (std::size_t k = 0; k < size_; ++k)
+      factors[k] = squares[k] == 0 ? 0 : 1 / std::sqrt(squares[k] / static_cast<float>(taps));
+    scale(factors);
+  }
+
+  /// Adds the products of taps a and b, b <= a, to products[a * taps + b].
+  void add_products(std::vector<double>& products) noexcept {
+    for (std::size_t t = 0; t < taps; ++t) std::fill(tap(t) + size_, tap(t) + kBlock, 0.0F);
+    for (std::size_t a = 0; a < taps; ++a) {
+      for (std::size_t b = 0; b <= a; ++b) products[a * taps + b] += product(tap(a), tap(b));
+    }
+  }
+
+  const std::size_t taps;
+
+ private:
+  void scale(const std::array<float, kBlock>& factors) noexcept {
+    for (std::size_t t = 0; t < taps; ++t) {
+      float* values = tap(t);
+      for (std::size_t k = 0; k < size_; ++k) values[k] *= factors[k];
+    }
+  }
+  /// In eight partial sums, which compilers may not make of one.
+  static double product(const float* x, const float* y) noexcept {
+    std::array<float, 8> sums{};
+    for (std::size_t k = 0; k < kBlock; k += 8) {
+      for (std::size_t i = 0; i < 8; ++i) sums[i] += x[k + i] * y[k + i];
+    }
+    double sum = 0;
+    for (const float partial : sums) sum += partial;
+    return sum;
+  }
+
+  std::size_t inner_;
+  std::size_t size_ = 0;
+  std::vector<float> values_;
+};
+
+/// Mean logarithms of the errors of a block's kernels, in sixteenths.
+class BlockLogs {
+ public:
+  explicit BlockLogs(std::size_t taps) : logs_(taps * kBlock) {}
+
+  void measure(Block& block, const std::vector<Tap>& taps) noexcept {
+    sums_.fill(0);
+    counts_.fill(0);
+    std::array<float, kBlock> errors;
+    for (std::size_t t = 0; t < taps.size(); ++t) {
+      block.guess_errors(taps[t], t, errors.data());
+      std::int32_t* logs = logs_.data() + t * kBlock;
+      for (std::size_t k = 0; k < block.size(); ++k) {
+        const std::int32_t any = -std::int32_t{errors[k] != 0};
+        logs[k] = (log2_units(errors[k]) & any) | (kNothing & ~any);
+        sums_[k] += logs[k] & any;
+        counts_[k] -= any;
+      }
+    }
+  }
+  /// Of a kernel, rounded; kNothing for one without errors.
+  std::int32_t mean(std::size_t k) const noexcept {
+    return counts_[k] == 0 ? kNothing : divide_rounded(sums_[k], counts_[k]);
+  }
+  std::int32_t log(std::size_t t, std::size_t k) const noexcept { return logs_[t * kBlock + k]; }
+
+ private:
+  std::vector<std::int32_t> logs_;
+  std::array<std::int32_t, kBlock> sums_;
+  std::array<std::int32_t, kBlock> counts_;
+};
 
 /// Least squares of tap t from taps 0 .. t - 1: Cholesky of the Gram matrix, slightly regularised.
 std::vector<double> solve(const std::vector<double>& products, std::size_t taps, std::size_t t) {
@@ -120,24 +215,64 @@ std::vector<std::int16_t> quantise(const std::vector<double>& x) {
   return coefficients;
 }
 
-/// Error of the guess of tap t.
-double residual(const double* kernel, const Tap& tap, std::size_t t) noexcept {
-  double guess = 0;
-  for (std::size_t l = 0; l < t; ++l) guess += tap.coefficients[l] * kernel[l];
-  return kernel[t] - guess / 256;
+/// Where sampled kernels lie: every step-th of a chunk.
+struct Sampled {
+  std::size_t step;
+  std::size_t count;
+};
+
+/// Calls function(block) for blocks of sampled kernels.
+template <typename Word, typename Function>
+void for_each_block(const FloatFormat& format, const Word* words, Sampled sampled, Block& block,
+                    const Function& function) {
+  for (std::size_t k = 0; k < sampled.count; k += kBlock) {
+    block.load(format, words, k * sampled.step, sampled.step, std::min(kBlock, sampled.count - k));
+    function(block);
+  }
 }
 
-/// Mean logarithm of a kernel's errors, in sixteenths; kNothing for a zero kernel.
-std::int32_t kernel_log(const double* kernel, const std::vector<Tap>& taps) noexcept {
-  std::int64_t sum = 0;
-  std::int64_t count = 0;
-  for (std::size_t t = 0; t < taps.size(); ++t) {
-    const std::int32_t log = log2_units(residual(kernel, taps[t], t));
-    if (log == kNothing) continue;
-    sum += log;
-    ++count;
+/// Scale of each tap's error in octaves, over the kernels' own (whole-octave) scales.
+class TapScales {
+ public:
+  explicit TapScales(std::size_t taps) : logs_(taps), sums_(taps, 0), counts_(taps, 0) {}
+  void add(Block& block, const std::vector<Tap>& taps) {
+    logs_.measure(block, taps);
+    for (std::size_t k = 0; k < block.size(); ++k) {
+      const std::int32_t kernel = logs_.mean(k);
+      if (kernel == kNothing) continue;
+      for (std::size_t t = 0; t < taps.size(); ++t) {
+        const std::int32_t log = logs_.log(t, k);
+        if (log == kNothing) continue;
+        sums_[t] += log - octaves(kernel) * kUnits;
+        ++counts_[t];
+      }
+    }
   }
-  return count == 0 ? kNothing : divide_rounded(sum, count);
+  std::int32_t octaves_of(std::size_t t) const noexcept {
+    return ((counts_[t] == 0 ? 0 : divide_rounded(sums_[t], counts_[t])) + kMargin) >> 4;
+  }
+
+ private:
+  BlockLogs logs_;
+  std::vector<std::int64_t> sums_;
+  std::vector<std::int64_t> counts_;
+};
+
+/// h and tau of the taps, base, from the scales.
+void set_steps(DType dtype, const TapScales& scales, Taps& taps) {
+  std::vector<std::int32_t> k(taps.taps.size(), 0);
+  for (std::size_t t = 0; t < k.size(); ++t) k[t] = scales.octaves_of(t);
+  std::vector<std::int32_t> sorted = k;
+  const auto half = static_cast<std::ptrdiff_t>(k.size() / 2);
+  std::nth_element(sorted.begin(), sorted.begin() + half, sorted.end());
+  const std::int32_t middle = sorted[k.size() / 2];
+  const std::int32_t bias = (1 << (float_format(dtype).exponent_bits - 1)) - 1;
+  taps.effort = 1;
+  taps.base = bias + middle;
+  for (std::size_t t = 0; t < k.size(); ++t) {
+    taps.taps[t].h = static_cast<unsigned>(std::clamp(k[t] - middle + 15, 3, 23));
+    taps.taps[t].tau = bias + static_cast<std::int32_t>(taps.taps[t].h) - 15 + middle;
+  }
 }
 
 }  // namespace
@@ -147,43 +282,22 @@ Taps fit_taps(DType dtype, const KernelParameters& p, const Word* words, std::si
   const auto taps = static_cast<std::size_t>(p.taps);
   const std::size_t kernels = n / taps;
   const std::size_t step = (kernels + kMaxKernels - 1) / kMaxKernels;
-  const std::vector<double> values = gather(dtype, p, words, 0, step, kernels / step);
-  std::vector<double> unit = values;
-  normalise(unit, taps);
-  const std::vector<double> products = gram(unit, taps);
+  const Sampled sampled{step, kernels / step};
+  const FloatFormat format = float_format(dtype);
+  Block block(p);
+  std::vector<double> products(taps * taps, 0);
+  for_each_block(format, words, sampled, block, [&](Block& kernels_of) {
+    kernels_of.normalise();
+    kernels_of.add_products(products);
+  });
   Taps result;
   result.taps.resize(taps);
   for (std::size_t t = 1; t < taps; ++t)
     result.taps[t].coefficients = quantise(solve(products, taps, t));
-
-  // Scale of each tap's error, over the kernels' own (whole-octave) scales.
-  std::vector<std::int64_t> sums(taps, 0);
-  std::vector<std::int64_t> counts(taps, 0);
-  for (std::size_t at = 0; at < values.size(); at += taps) {
-    const std::int32_t kernel = kernel_log(values.data() + at, result.taps);
-    if (kernel == kNothing) continue;
-    for (std::size_t t = 0; t < taps; ++t) {
-      const std::int32_t log = log2_units(residual(values.data() + at, result.taps[t], t));
-      if (log == kNothing) continue;
-      sums[t] += log - octaves(kernel) * kUnits;
-      ++counts[t];
-    }
-  }
-  std::vector<std::int32_t> k(taps, 0);
-  for (std::size_t t = 0; t < taps; ++t) {
-    k[t] = ((counts[t] == 0 ? 0 : divide_rounded(sums[t], counts[t])) + kMargin) >> 4;
-  }
-  std::vector<std::int32_t> sorted = k;
-  std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(taps / 2),
-                   sorted.end());
-  const std::int32_t middle = sorted[taps / 2];
-  const std::int32_t bias = (1 << (float_format(dtype).exponent_bits - 1)) - 1;
-  result.effort = 1;
-  result.base = bias + middle;
-  for (std::size_t t = 0; t < taps; ++t) {
-    result.taps[t].h = static_cast<unsigned>(std::clamp(k[t] - middle + 15, 3, 23));
-    result.taps[t].tau = bias + static_cast<std::int32_t>(result.taps[t].h) - 15 + middle;
-  }
+  TapScales scales(taps);
+  for_each_block(format, words, sampled, block,
+                 [&](Block& kernels_of) { scales.add(kernels_of, result.taps); });
+  set_steps(dtype, scales, result);
   return result;
 }
 
@@ -198,70 +312,19 @@ Taps with_effort(const Taps& taps, unsigned effort) {
   return result;
 }
 
-namespace {
-
-/// Kernels that are fitted at a time, tap by tap, so that their values stay in L1 and loops are
-/// straight.
-constexpr std::size_t kBlock = 256;
-
-/// Sums and counts of the logarithms of a block's guess errors.
-struct BlockLogs {
-  std::array<std::int32_t, kBlock> sums;
-  std::array<std::int32_t, kBlock> counts;
-  std::array<double, kBlock> errors;
-
-  void add_errors(std::size_t n) noexcept {
-    for (std::size_t j = 0; j < n; ++j) {
-      const std::int32_t log = log2_units(errors[j]);
-      sums[j] += log == kNothing ? 0 : log;
-      counts[j] += log != kNothing;
-    }
-  }
-};
-
-/// errors = values of tap t less their guess; values lie tap by tap, kBlock apart.
-void guess_errors(const double* values, const Tap& tap, std::size_t t, std::size_t n,
-                  double* errors) noexcept {
-  for (std::size_t j = 0; j < n; ++j) errors[j] = 0;
-  for (std::size_t l = 0; l < t; ++l) {
-    const double coefficient = tap.coefficients[l];
-    const double* earlier = values + l * kBlock;
-    for (std::size_t j = 0; j < n; ++j) errors[j] += coefficient * earlier[j];
-  }
-  const double* own = values + t * kBlock;
-  for (std::size_t j = 0; j < n; ++j) errors[j] = own[j] - errors[j] / 256;
-}
-
-}  // namespace
-
 template <typename Word>
 void fit_kernel_scales(DType dtype, const KernelParameters& p, const Taps& taps, const Word* words,
                        std::size_t, std::span<std::int32_t> scales) {
-  const auto count = static_cast<std::size_t>(p.taps);
-  const auto inner = static_cast<std::size_t>(p.inner);
-  std::vector<double> values(count * kBlock);
-  BlockLogs logs;
+  Block block(p);
+  BlockLogs logs(block.taps);
   std::int32_t previous = 0;
   for (std::size_t first = 0; first < scales.size(); first += kBlock) {
-    const std::size_t n = std::min(kBlock, scales.size() - first);
-    for (std::size_t k = 0; k < n; ++k) {
-      const std::size_t j = first + k;
-      const Word* at = words + (inner == 1 ? j * count : j / inner * count * inner + j % inner);
-      for (std::size_t t = 0; t < count; ++t)
-        values[t * kBlock + k] = to_double(dtype, at[t * inner]);
-    }
-    logs.sums.fill(0);
-    logs.counts.fill(0);
-    for (std::size_t t = 0; t < count; ++t) {
-      guess_errors(values.data(), taps.taps[t], t, n, logs.errors.data());
-      logs.add_errors(n);
-    }
-    for (std::size_t k = 0; k < n; ++k) {
+    block.load(float_format(dtype), words, first, 1, std::min(kBlock, scales.size() - first));
+    logs.measure(block, taps.taps);
+    for (std::size_t k = 0; k < block.size(); ++k) {
       // A kernel without values repeats its neighbour's scale, the cheapest to code.
-      if (logs.counts[k] > 0) {
-        previous = std::clamp(octaves(divide_rounded(logs.sums[k], logs.counts[k])),
-                              -kMaxKernelScale, kMaxKernelScale);
-      }
+      const std::int32_t mean = logs.mean(k);
+      if (mean != kNothing) previous = std::clamp(octaves(mean), -kMaxKernelScale, kMaxKernelScale);
       scales[first + k] = previous;
     }
   }

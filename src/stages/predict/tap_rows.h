@@ -105,73 +105,125 @@ class TapBlock {
   template <typename Shift>
   void restore(const ScaledRun& run, Shift shift, const std::uint8_t* symbols, const Word* records,
                std::size_t n, Word* words) noexcept {
-    const Chain chain{symbols,       words,    residuals_.data(),
-                      signs_.data(), run.base, run.parameters->zero_symbol()};
+    const Chain chain{base_, static_cast<Word>(run.parameters->zero_symbol())};
     std::size_t j = 0;
     if (follows_[0] != 0) j = std::min(n, first_end_);
-    Left left = chain.follow(restored_, 0, j);
-    for (; j + taps_ <= n; j += taps_)
-      left = taps_ == 9 ? chain.follow_nine(j) : chain.follow({}, j, j + taps_);
-    if (j < n) left = chain.follow({}, j, n);
-    restored_ = left;
+    restored_ = follow(chain, restored_, symbols, words, 0, j);
+    const std::size_t whole = (n - j) / taps_;
+    const std::size_t together = std::max(kRowBlock / taps_, std::size_t{1});
+    for (std::size_t kernels = 0; kernels < whole; kernels += together) {
+      const std::size_t at = j + kernels * taps_;
+      const std::size_t n_of = std::min(together, whole - kernels);
+      Word* const residuals = residuals_.data() + at;
+      if (taps_ == 9) {  // 3 x 3
+        follow_kernels<9>(chain, symbols + at, words + at, n_of, residuals);
+      } else {
+        follow_kernels<0>(chain, symbols + at, words + at, n_of, residuals);
+      }
+    }
+    j += whole * taps_;
+    if (j < n) {
+      restored_ = follow(chain, 0, symbols, words, j, n);
+    } else if (whole > 0) {
+      restored_ = residuals_[n - 1];
+    }
     put_together(run, shift, symbols, records, n, words);
   }
 
  private:
-  struct Left {
-    std::int32_t q = 0;
-    std::uint32_t sign = 0;
-  };
+  static constexpr unsigned kSign = sizeof(Word) * 8 - 1;
 
-  /// Residuals and signs of consecutive taps from their symbols.
+  /// What an element leaves behind: its residual modulo 2^kSign, its sign above. No magnitude has
+  /// more bits.
   struct Chain {
-    const std::uint8_t* symbols;
-    const Word* words;
-    Word* residuals;
-    Word* signs;
-    std::int32_t base;
-    unsigned zero;
+    Word base;
+    Word zero;
 
-    Left step(Left left, std::size_t j) const noexcept {
-      const unsigned symbol = symbols[j];
-      const bool coded = symbol < zero;
-      const std::int32_t q = static_cast<std::int32_t>(symbol >> 1) + base + ((left.q + 1) >> 1);
-      const auto own = static_cast<std::uint32_t>(words[j] >> Fields<Word>::sign_shift);
-      left = {coded ? q : 0, coded ? (symbol & 1) ^ left.sign : own};
-      residuals[j] = static_cast<Word>(left.q);
-      signs[j] = static_cast<Word>(left.sign);
-      return left;
-    }
-    Left follow(Left left, std::size_t j, std::size_t end) const noexcept {
-      for (; j < end; ++j) left = step(left, j);
-      return left;
-    }
-    /// A whole 3 x 3 kernel. That nothing comes before it is a constant, so that kernels need not
-    /// wait for each other.
-    Left follow_nine(std::size_t j) const noexcept {
-      Left left;
-      GRADWIRE_UNROLL
-      for (std::size_t t = 0; t < 9; ++t) left = step(left, j + t);
-      return left;
+    /// `own` holds the sign of an element that is not coded.
+    Word step(Word before, Word symbol, Word own) const noexcept {
+      const auto q = static_cast<Word>(static_cast<Signed>(static_cast<Word>(before << 1)) >> 1);
+      const auto carried = static_cast<Word>(static_cast<Word>(static_cast<Signed>(q) >> 1) +
+                                             static_cast<Word>(q & 1));
+      const auto residual = static_cast<Word>(static_cast<Word>(symbol >> 1) + base + carried);
+      const auto sign = static_cast<Word>(static_cast<Word>(symbol << kSign) ^ before);
+      constexpr auto kTop = static_cast<Word>(Word{1} << kSign);
+      const auto coded = static_cast<Word>((residual & ~kTop) | (sign & kTop));
+      return symbol < zero ? coded : static_cast<Word>(own & kTop);
     }
   };
+
+  Word follow(const Chain& chain, Word before, const std::uint8_t* symbols, const Word* words,
+              std::size_t j, std::size_t end) noexcept {
+    for (; j < end; ++j) residuals_[j] = before = chain.step(before, symbols[j], words[j]);
+    return before;
+  }
+
+  /// Elements of whole kernels, a tap of all of them side by side.
+  struct Turned {
+    std::array<Word, kRowBlock> elements;
+    std::size_t kernels;
+
+    Word* tap(std::size_t t) noexcept { return elements.data() + t * kernels; }
+    /// kTaps: number of taps when it is known to the compiler, else 0.
+    template <std::size_t kTaps, typename Element>
+    void load(std::size_t taps, const Element* from) noexcept {
+      for_each<kTaps>(taps, [&](std::size_t turned, std::size_t j) { elements[turned] = from[j]; });
+    }
+    template <std::size_t kTaps>
+    void store(std::size_t taps, Word* to) const noexcept {
+      for_each<kTaps>(taps, [&](std::size_t turned, std::size_t j) { to[j] = elements[turned]; });
+    }
+
+   private:
+    template <std::size_t kTaps, typename Function>
+    void for_each(std::size_t taps, const Function& function) const noexcept {
+      const std::size_t n = kTaps == 0 ? taps : kTaps;
+      for (std::size_t k = 0; k < kernels; ++k) {
+        GRADWIRE_UNROLL
+        for (std::size_t t = 0; t < n; ++t) function(t * kernels + k, k * n + t);
+      }
+    }
+  };
+
+  /// Kernels side by side: step t of all of them at once.
+  template <std::size_t kTaps>
+  void follow_kernels(const Chain& chain, const std::uint8_t* symbols, const Word* words,
+                      std::size_t kernels, Word* residuals) noexcept {
+    const Chain step = chain;
+    Turned coded;
+    Turned own;
+    coded.kernels = own.kernels = kernels;
+    coded.template load<kTaps>(taps_, symbols);
+    const bool has_escapes =
+        std::memchr(symbols, static_cast<int>(chain.zero) + 1, kernels * taps_) != nullptr;
+    if (has_escapes) own.template load<kTaps>(taps_, words);
+    std::array<Word, kRowBlock> none;
+    std::fill_n(none.data(), kernels, Word{0});
+    const Word* before = none.data();
+    for (std::size_t t = 0; t < taps_; ++t) {
+      Word* const left = coded.tap(t);
+      const Word* const own_of = has_escapes ? own.tap(t) : none.data();
+      for (std::size_t k = 0; k < kernels; ++k) left[k] = step.step(before[k], left[k], own_of[k]);
+      before = left;
+    }
+    coded.template store<kTaps>(taps_, residuals);
+  }
 
   template <typename Shift>
   void put_together(const ScaledRun& run, Shift shift, const std::uint8_t* symbols,
                     const Word* records, std::size_t n, Word* words) noexcept {
     const Word* const predictions = row_.predictions.data();
     const Word* const residuals = residuals_.data();
-    const Word* const signs = signs_.data();
     Word* const wide = row_.symbols.data();
     const auto zero = static_cast<Word>(run.parameters->zero_symbol());
     const auto x_mask = static_cast<Word>(Fields<Word>(run).x_mask);
     const auto unit = static_cast<Word>(Word{1} << Fields<Word>(run).dropped);
+    constexpr auto kTop = static_cast<Word>(Word{1} << kSign);
     for (std::size_t j = 0; j < n; ++j) wide[j] = symbols[j];
     for (std::size_t j = 0; j < n; ++j) {
       const auto x = static_cast<Word>(static_cast<Word>(residuals[j] + predictions[j]) & x_mask);
-      const auto word =
-          static_cast<Word>(static_cast<Word>(signs[j] << Fields<Word>::sign_shift) |
-                            static_cast<Word>(x << shift) | static_cast<Word>(records[j] * unit));
+      const auto word = static_cast<Word>((residuals[j] & kTop) | static_cast<Word>(x << shift) |
+                                          static_cast<Word>(records[j] * unit));
       const Word kept = words[j];
       words[j] = wide[j] < zero ? word : kept;
     }
@@ -181,10 +233,11 @@ class TapBlock {
   std::size_t taps_;
   std::size_t first_end_ = 0;  ///< where the block's first kernel ends
   RowBlock<Word> row_;
-  /// Element j at j + 1; the last one of the block before at 0.
+  /// Applying: element j at j + 1; the last one of the block before at 0. Restoring: what element j
+  /// leaves behind at j.
   alignas(64) std::array<Word, kRowBlock + 1> residuals_{}, signs_{};
   alignas(64) std::array<Word, kRowBlock> follows_;  ///< 0 where a kernel begins, else all ones
-  Left restored_;
+  Word restored_ = 0;
 };
 
 /// Calls function(begin, n) over the blocks of a run, each entered.
