@@ -52,22 +52,28 @@ struct Run {
   bool round_each;  ///< each value and each sum, to the type
   typename Type::Wide factor;
 
-  auto scaled(std::size_t k, std::size_t i) const {
-    const auto value = Type::load(values[k] + i * Type::kBytes);
-    return factor != 1 ? Type::round(value * factor) : value;
+  auto scaled(const std::uint8_t* value, std::size_t i) const {
+    const auto wide = Type::load(value + i * Type::kBytes);
+    return factor != 1 ? Type::round(wide * factor) : wide;
   }
   auto rounded(typename Type::Wide sum) const { return round_each ? Type::round(sum) : sum; }
 };
 
 /// The sums of n <= kBlock elements from `begin` on. True if one of them is NaN.
 template <typename Type>
-bool add_block(const Run<Type>& run, std::size_t begin, std::size_t n, typename Type::Wide* sums) {
-  for (std::size_t i = 0; i < n; ++i) sums[i] = run.scaled(0, begin + i);
-  for (std::size_t k = 1; k < run.values.size(); ++k)
-    for (std::size_t i = 0; i < n; ++i) sums[i] = run.rounded(sums[i] + run.scaled(k, begin + i));
-  bool nan = false;
-  for (std::size_t i = 0; i < n; ++i) nan |= sums[i] != sums[i];
-  return nan;
+bool add_block(const Run<Type>& given, std::size_t begin, std::size_t n,
+               typename Type::Wide* sums) {
+  const Run<Type> run = given;  // not reached by what is written
+  const std::uint8_t* value = run.values[0];
+  for (std::size_t i = 0; i < n; ++i) sums[i] = run.scaled(value, begin + i);
+  for (std::size_t k = 1; k < run.values.size(); ++k) {
+    value = run.values[k];
+    for (std::size_t i = 0; i < n; ++i)
+      sums[i] = run.rounded(sums[i] + run.scaled(value, begin + i));
+  }
+  unsigned nan = 0;
+  for (std::size_t i = 0; i < n; ++i) nan |= sums[i] != sums[i] ? 1u : 0u;
+  return nan != 0;
 }
 
 /// The same for blocks with a NaN in them.
@@ -75,9 +81,9 @@ template <typename Type>
 void add_block_carefully(const Run<Type>& run, std::size_t begin, std::size_t n,
                          typename Type::Wide* sums) {
   for (std::size_t i = 0; i < n; ++i) {
-    sums[i] = run.scaled(0, begin + i);
+    sums[i] = run.scaled(run.values[0], begin + i);
     for (std::size_t k = 1; k < run.values.size(); ++k)
-      sums[i] = run.rounded(add_carefully<Type>(sums[i], run.scaled(k, begin + i)));
+      sums[i] = run.rounded(add_carefully<Type>(sums[i], run.scaled(run.values[k], begin + i)));
   }
 }
 

@@ -34,8 +34,13 @@ struct ExchangeBucket::State {
 namespace {
 
 constexpr std::uint32_t kFirstRoom = 4096;
+/// Message m of the way back is posted behind message m + kLag - 1 of the way there: its header
+/// announces lengths up to message m + 4, so that those pieces must have been added, and four
+/// messages are still on their way.
+constexpr std::size_t kLag = 10;
 
-/// Flows one after the other, then the scaling that a rule leaves for the end.
+/// One or two flows, the second one some messages behind the first, then the scaling that a rule
+/// leaves for the end. The order of steps follows from the numbers of messages alone.
 class AllReduce final : public Exchange {
  public:
   AllReduce(PieceCoder& coder, const AdditionRule& rule, std::span<std::uint8_t> data)
@@ -50,29 +55,47 @@ class AllReduce final : public Exchange {
 
   std::optional<ExchangeStep> next() override {
     if (done()) return std::nullopt;
-    std::optional<ExchangeStep> step = flows_[at_].next(next_id_);
-    next_id_ += step.has_value();
+    const std::size_t at = due();
+    if (at == 1 && !is_added(flows_[1].posted() + exchange::kAhead)) return std::nullopt;
+    std::optional<ExchangeStep> step = flows_[at].next(completed_ + in_flight_.size());
+    if (step) in_flight_.push_back(at);
     return step;
   }
   void complete(std::uint64_t id, std::span<const std::uint8_t> received) override {
-    if (done() || id != completed_ || id >= next_id_) {
+    if (done() || id != completed_ || in_flight_.empty()) {
       fail(ErrorKind::invalid_argument, "step {} completed; steps {} to {} are in flight", id,
-           completed_, next_id_);
+           completed_, completed_ + in_flight_.size());
     }
     ++completed_;
-    flows_[at_].complete(received);
-    if (!flows_[at_].done()) return;
-    lost_ = flows_[at_].lost();
-    if (!lost_ && ++at_ == flows_.size() && !failure_.error())
+    exchange::Flow& flow = flows_[in_flight_.front()];
+    in_flight_.pop_front();
+    flow.complete(received);
+    lost_ = flow.lost();
+    if (!lost_ && done() && !failure_.error())
       exchange::scale(rule_, data_.data(), data_.size() / element_size(rule_.dtype));
   }
-  bool done() const noexcept override { return lost_ || at_ == flows_.size(); }
+  bool done() const noexcept override {
+    return lost_ || std::ranges::all_of(flows_, [](const auto& flow) { return flow.done(); });
+  }
   bool lost() const noexcept override { return lost_; }
   void cancel(ErrorKind kind, const std::string& message) override { failure_.note(kind, message); }
   const std::optional<Error>& error() const noexcept override { return failure_.error(); }
   const ExchangeStats& stats() const noexcept override { return stats_; }
 
  private:
+  /// The flow whose message is posted next.
+  std::size_t due() const noexcept {
+    const exchange::Flow& first = flows_[0];
+    if (flows_.size() == 1) return 0;
+    const bool behind = first.posted() < flows_[1].posted() + kLag;
+    return behind && first.posted() < first.messages() ? 0 : 1;
+  }
+  /// Whether this rank's pieces up to k have come from all ranks: piece 0 ends in message 1.
+  bool is_added(std::size_t k) const noexcept {
+    const exchange::Flow& first = flows_[0];
+    return first.completed() >= std::min(std::max<std::size_t>(k + 1, 2), first.messages());
+  }
+
   AdditionRule rule_;
   std::span<std::uint8_t> data_;
   ExchangeStats stats_;
@@ -80,8 +103,8 @@ class AllReduce final : public Exchange {
   exchange::BucketMemory memory_;
   std::vector<std::unique_ptr<exchange::PieceHandler>> handlers_;
   std::deque<exchange::Flow> flows_;
-  std::size_t at_ = 0;
-  std::uint64_t next_id_ = 0, completed_ = 0;
+  std::deque<std::size_t> in_flight_;  ///< flows of the steps that have not completed
+  std::uint64_t completed_ = 0;
   bool lost_ = false;
 };
 

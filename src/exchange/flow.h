@@ -61,6 +61,9 @@ class Flow {
 
   std::optional<ExchangeStep> next(std::uint64_t id);
   void complete(ByteSpan received);
+  std::size_t messages() const noexcept { return shape_.messages; }
+  std::size_t posted() const noexcept { return sent_; }
+  std::size_t completed() const noexcept { return completed_; }
   /// All messages have come, or what came cannot be followed any more.
   bool done() const noexcept { return lost_ || completed_ == shape_.messages; }
   /// The lengths of a peer's messages are not known any more: no step can follow.

@@ -10,40 +10,67 @@
 
 namespace gradwire::exchange {
 
-/// A NaN becomes the quiet one that PyTorch makes.
-inline std::uint16_t to_bf16(float value) noexcept {
+// Without branches, so that loops over them become vectors: a select of what each case gives.
+
+/// `yes` where a condition holds.
+inline std::uint32_t choose(bool condition, std::uint32_t yes, std::uint32_t no) noexcept {
+  const std::uint32_t mask = 0 - std::uint32_t{condition};
+  return no ^ ((yes ^ no) & mask);
+}
+
+/// A value as bf16 has it. A NaN becomes the quiet one that PyTorch makes.
+inline float round_to_bf16(float value) noexcept {
   const auto bits = std::bit_cast<std::uint32_t>(value);
-  if ((bits & 0x7fffffff) > 0x7f800000) return 0x7fc0;
-  return static_cast<std::uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+  const auto magnitude = static_cast<std::int32_t>(bits & 0x7fffffff);
+  const std::uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
+  return std::bit_cast<float>(choose(magnitude > 0x7f800000, 0x7fc00000, rounded));
+}
+
+inline std::uint16_t to_bf16(float value) noexcept {
+  return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(round_to_bf16(value)) >> 16);
 }
 
 inline float from_bf16(std::uint16_t half) noexcept {
   return std::bit_cast<float>(std::uint32_t{half} << 16);
 }
 
-/// What is too large becomes infinite, a NaN the quiet one of its sign.
-inline std::uint16_t to_f16(float value) noexcept {
+/// A value as f16 has it. What is too large becomes infinite, a NaN the quiet one of its sign.
+inline float round_to_f16(float value) noexcept {
   const auto bits = std::bit_cast<std::uint32_t>(value);
-  const auto sign = static_cast<std::uint16_t>(bits >> 16 & 0x8000);
+  const std::uint32_t sign = bits & 0x80000000;
   const std::uint32_t magnitude = bits & 0x7fffffff;
-  if (magnitude > 0x7f800000) return static_cast<std::uint16_t>(sign | 0x7e00);
-  if (magnitude >= 0x477ff000) return static_cast<std::uint16_t>(sign | 0x7c00);
-  if (magnitude < 0x38800000) {  // subnormal: adding 1/2 rounds to multiples of 2^-24
-    const float sum = std::bit_cast<float>(magnitude) + 0.5f;
-    return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(sum) - 0x3f000000));
-  }
-  const std::uint32_t rounded = magnitude + 0xfff + (magnitude >> 13 & 1);
-  return static_cast<std::uint16_t>(sign | ((rounded - 0x38000000) >> 13));
+  const auto order = static_cast<std::int32_t>(magnitude);
+  // Subnormals: beside 1/2 a float has steps of 2^-24.
+  const float small = std::bit_cast<float>(choose(order < 0x38800000, magnitude, 0));
+  const float stepped = (small + 0.5F) - 0.5F;
+  std::uint32_t rounded = (magnitude + 0xfff + (magnitude >> 13 & 1)) & 0xffffe000;
+  rounded = choose(order < 0x38800000, std::bit_cast<std::uint32_t>(stepped), rounded);
+  rounded = choose(order >= 0x477ff000, 0x7f800000, rounded);
+  rounded = choose(order > 0x7f800000, 0x7fc00000, rounded);
+  return std::bit_cast<float>(sign | rounded);
+}
+
+inline std::uint16_t to_f16(float value) noexcept {
+  const auto bits = std::bit_cast<std::uint32_t>(round_to_f16(value));
+  const std::uint32_t magnitude = bits & 0x7fffffff;
+  const auto order = static_cast<std::int32_t>(magnitude);
+  const float small = std::bit_cast<float>(choose(order < 0x38800000, magnitude, 0));
+  std::uint32_t half = (magnitude - 0x38000000) >> 13;
+  half = choose(order < 0x38800000,
+                static_cast<std::uint32_t>(static_cast<std::int32_t>(small * 0x1p24F)), half);
+  half = choose(order >= 0x7f800000, 0x7c00 | (magnitude >> 13 & 0x200), half);
+  return static_cast<std::uint16_t>(bits >> 16 & 0x8000) | static_cast<std::uint16_t>(half);
 }
 
 inline float from_f16(std::uint16_t half) noexcept {
   const std::uint32_t sign = static_cast<std::uint32_t>(half & 0x8000) << 16;
-  const std::uint32_t magnitude = half & 0x7fffu;
-  if (magnitude >= 0x7c00)
-    return std::bit_cast<float>(sign | 0x7f800000 | (magnitude & 0x3ff) << 13);
-  if (magnitude >= 0x400) return std::bit_cast<float>(sign | ((magnitude << 13) + 0x38000000));
-  const float value = static_cast<float>(magnitude) * 0x1p-24f;
-  return std::bit_cast<float>(sign | std::bit_cast<std::uint32_t>(value));
+  const std::int32_t order = half & 0x7fff;
+  const auto magnitude = static_cast<std::uint32_t>(order) << 13;
+  const float small = static_cast<float>(order) * 0x1p-24F;
+  std::uint32_t wide = magnitude + 0x38000000;
+  wide = choose(order < 0x400, std::bit_cast<std::uint32_t>(small), wide);
+  wide = choose(order >= 0x7c00, magnitude + 0x70000000, wide);
+  return std::bit_cast<float>(sign | wide);
 }
 
 template <typename Value, typename Word>
@@ -58,7 +85,7 @@ struct Whole {  ///< f32 and f64: they are their own wider number
 using F32 = Whole<float, std::uint32_t>;
 using F64 = Whole<double, std::uint64_t>;
 
-template <std::uint16_t (*kTo)(float), float (*kFrom)(std::uint16_t)>
+template <std::uint16_t (*kTo)(float), float (*kFrom)(std::uint16_t), float (*kRound)(float)>
 struct Half {
   using Wide = float;
   using Bits = std::uint32_t;
@@ -66,10 +93,10 @@ struct Half {
   static float load(const std::uint8_t* src) noexcept {
     return kFrom(gradwire::load<std::uint16_t>(src));
   }
-  static float round(float value) noexcept { return kFrom(kTo(value)); }
+  static float round(float value) noexcept { return kRound(value); }
   static void store(std::uint8_t* dst, float value) noexcept { gradwire::store(dst, kTo(value)); }
 };
-using BF16 = Half<to_bf16, from_bf16>;
-using F16 = Half<to_f16, from_f16>;
+using BF16 = Half<to_bf16, from_bf16, round_to_bf16>;
+using F16 = Half<to_f16, from_f16, round_to_f16>;
 
 }  // namespace gradwire::exchange

@@ -9,9 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from gradwire import _core
+from gradwire.dtypes import numpy_dtype
 from gradwire.torch._layout import Layout
 from gradwire.torch._options import Options
 from gradwire.torch._peers import Peers
+
+
+_PIECE_BYTES = 96 * 1024  # larger ones leave a slow link idle between them: bench/training
 
 
 class Buckets:
@@ -57,5 +61,5 @@ class Buckets:
             options.spec.compress_options(),
             getattr(_core.SumOrder, options.order),
             True,
-            options.piece_elements,
+            options.piece_elements or _PIECE_BYTES // numpy_dtype(dtype).itemsize,
         )

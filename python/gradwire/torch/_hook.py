@@ -30,7 +30,7 @@ def hook(
     group: Any = None,
     order: str | None = None,
     exchange: str = "auto",
-    piece_elements: int = 65536,
+    piece_elements: int | None = None,
     timeout: float | None = None,
 ) -> tuple[HookState, DdpHook]:
     """Make the pair that ``DistributedDataParallel.register_comm_hook`` takes.
@@ -45,7 +45,7 @@ def hook(
     or "rank", with a log line, where this Gloo adds in another order.
     exchange: "two_shot" (to owners that add, and back), "gather_merge" (every rank to every other
     one), "auto": gather_merge with 2 ranks. The bits are the same.
-    piece_elements: elements that are encoded and sent at a time.
+    piece_elements: elements that are encoded and sent at a time; 96 KiB of them otherwise.
     timeout: seconds after which a peer counts as gone; the group's own otherwise.
 
     Returns (state, hook): one pair a model. Buckets of other dtypes and sparse ones take a plain

@@ -21,7 +21,7 @@ class Options:
     spec: Spec
     order: str
     exchange: str
-    piece_elements: int
+    piece_elements: int | None  #: None: 96 KiB of them
 
     def way(self, world: int) -> str:
         """The exchange that is used: one way only where that costs no more bytes."""
@@ -60,7 +60,9 @@ def _one_of(name: str, value: object, words: tuple[str, ...]) -> str:
     raise ArgumentError(f"{name} must be one of {', '.join(words)}, got {value!r}")
 
 
-def _piece(value: object) -> int:
+def _piece(value: object) -> int | None:
+    if value is None:
+        return None
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _MAX_PIECE:
         raise ArgumentError(f"piece_elements must be 1 to {_MAX_PIECE}, got {value!r}")
     return value

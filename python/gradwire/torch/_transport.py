@@ -20,7 +20,7 @@ from gradwire import _core
 from gradwire.torch._agreement import Difference, first_difference
 from gradwire.torch._peers import Peers
 
-_IN_FLIGHT = 4  # messages whose lengths an exchange knows ahead
+_IN_FLIGHT = 8  # four messages of each way
 
 
 class CollectiveError(Exception):
