@@ -133,7 +133,9 @@ def _free_port() -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--output", type=pathlib.Path, default=HERE.parent / "results/training")
     parser.add_argument("--only", default="", help="jobs whose name and rate contain this")
     parser.add_argument("--quick", action="store_true", help="few steps, to see that it runs")

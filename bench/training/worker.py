@@ -17,12 +17,11 @@ import time
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import gradwire.torch
 import torch
 import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.nn.parallel import DistributedDataParallel
-
-import gradwire.torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import models

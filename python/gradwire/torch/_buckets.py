@@ -14,7 +14,6 @@ from gradwire.torch._layout import Layout
 from gradwire.torch._options import Options
 from gradwire.torch._peers import Peers
 
-
 _PIECE_BYTES = 96 * 1024  # larger ones leave a slow link idle between them: bench/training
 
 
