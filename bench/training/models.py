@@ -142,9 +142,14 @@ def _resnet18(batch: int) -> tuple[nn.Module, Loss]:
         tops = torch.randint(0, height - 32, (batch,), generator=generator).tolist()
         lefts = torch.randint(0, width - 32, (batch,), generator=generator).tolist()
         crops = torch.stack(
-            [pictures[p, :, y : y + 32, x : x + 32] for p, y, x in zip(which, tops, lefts)]
+            [
+                pictures[p, :, y : y + 32, x : x + 32]
+                for p, y, x in zip(which, tops, lefts, strict=True)
+            ]
         )
-        labels = torch.tensor([p * _BANDS + x * _BANDS // width for p, x in zip(which, lefts)])
+        labels = torch.tensor(
+            [p * _BANDS + x * _BANDS // width for p, x in zip(which, lefts, strict=True)]
+        )
         dtype = next(model.parameters()).dtype
         return F.cross_entropy(model(crops.to(dtype)).float(), labels)
 

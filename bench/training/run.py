@@ -23,8 +23,8 @@ from typing import Any
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE))
 sys.path.insert(0, str(HERE.parent))
-import links
-import machine
+import links  # noqa: E402
+import machine  # noqa: E402
 
 OURS = ["lossless", "lossless(level=1)"]
 BASELINES = ["no hook", "fp16_compress_hook", "powerSGD rank 2"]
