@@ -24,8 +24,8 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_
 from torch.nn.parallel import DistributedDataParallel
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-import models  # noqa: E402
-import replay  # noqa: E402
+import models
+import replay
 
 _TIMEOUT = datetime.timedelta(minutes=10)
 _CAPTURE_STEPS = 20  #: of training before gradients are captured
