@@ -62,7 +62,7 @@ class HookState:
         self._open: list[Job] = []
         self._progress = time.monotonic()
         self._is_dead = False  # no more collectives can be made
-        self._has_failed = False  # a step that has ended, on all ranks
+        self._has_failed = False  # in a step that has ended, in order unless this rank is dead
         self._step = 0
         self._next_index = 0
         self._buckets = Buckets(options, peers)
@@ -284,9 +284,8 @@ class HookState:
             is_first, self._is_dead = not self._is_dead, True
         if not is_first:
             return
-        if isinstance(
-            error, DisagreementError
-        ):  # all ranks know, so that nobody waits for this one
+        if isinstance(error, DisagreementError):
+            # All ranks know, so that nobody waits for this one, and texts stay as they are.
             self._fail(error, publish=False)
             self._fail_open_futures()
             return
