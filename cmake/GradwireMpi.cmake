@@ -30,7 +30,7 @@ target_link_libraries(
   PRIVATE $<BUILD_INTERFACE:gradwire_internal>
   PUBLIC gradwire::gradwire MPI::MPI_CXX)
 gradwire_warnings(gradwire_mpi)
-add_dependencies(gradwire_product gradwire_mpi)
+add_dependencies(gradwire_product gradwire_mpi) # what is installed with it must be there
 
 # --- tests: one executable, run with 1 to 4 ranks ----------------------------------------------
 

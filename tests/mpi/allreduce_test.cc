@@ -74,6 +74,13 @@ TEST(Allreduce, ReusesWhatAStepHasAgreedOn) {
   EXPECT_EQ(padding[1], padding[2]);
 }
 
+TEST(Allreduce, IsRightWithMoreKindsOfCallsThanAreKept) {
+  for (int round = 0; round < 2; ++round) {
+    for (std::uint64_t count = 1; count <= 66; ++count)
+      Problem(DType::f32, count, {.route = Route::gather_merge}, count).expect_right();
+  }
+}
+
 TEST(Allreduce, CountsWhatItSends) {
   const Problem problem(DType::f32, 10000, {}, 8);
   Bytes buffer = problem.input;
