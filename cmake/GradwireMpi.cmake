@@ -53,6 +53,7 @@ set(gradwire_mpi_environment
     OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     OMPI_MCA_rmaps_base_oversubscribe=1
     OMPI_MCA_btl_tcp_if_include=lo
+    OMPI_MCA_btl_vader_single_copy_mechanism=none # needs a right that containers may lack
     OMPI_MCA_btl_base_warn_component_unused=0
     ASAN_OPTIONS=detect_leaks=0)
 foreach(ranks 1 2 3 4)
