@@ -51,7 +51,7 @@ class HookState:
         self._lock = threading.Lock()
         self._open: list[Job] = []
         self._progress = time.monotonic()
-        self._is_dead = False  # no more collectives can be made
+        self._is_dead = False  # no more collectives can be made; error is set before
         self._has_failed = False  # in a step that has ended, in order unless this rank is dead
         self._step = 0
         self._next_index = 0
@@ -270,24 +270,23 @@ class HookState:
 
     def _die(self, error: BaseException | None, where: str = "") -> None:
         """Give up the group: this rank cannot make the collectives that the others wait for."""
-        with self._lock:
+        self._note_end(error, where)
+        with self._lock:  # after the error: whoever sees a dead state must find its error
             is_first, self._is_dead = not self._is_dead, True
         if not is_first:
             return
-        if isinstance(error, DisagreementError):
-            # All ranks know, so that nobody waits for this one, and texts stay as they are.
-            self._fail(error, publish=False)
-            self._fail_open_futures()
-            return
+        self._fail_open_futures()
+        if not isinstance(error, DisagreementError):  # which all ranks know: nobody waits
+            self._peers.leave()
+
+    def _note_end(self, error: BaseException | None, where: str) -> None:
         if isinstance(error, GradwireError):
-            self._fail(error)
+            self._fail(error, publish=not isinstance(error, DisagreementError))
         elif isinstance(error, CollectiveError):
             causes = self._peers.causes()
             self._fail(lost_peers(where, str(error), causes), publish=not causes)
         else:
             self._fail(TransportError(f"{where}: {type(error).__name__}: {error}"))
-        self._fail_open_futures()
-        self._peers.leave()
 
     def _final_error(self) -> GradwireError:
         error = self.error
@@ -318,7 +317,8 @@ class HookState:
         limit = self._peers.timeout.total_seconds()
         waited = time.monotonic() - self._progress
         if waited > 1.0 and self._peers.has_a_rank_left():
-            self._fail(lost_peers(f"step {self._step}", "no progress", self._peers.causes()))
+            causes = self._peers.causes()
+            self._fail(lost_peers(f"step {self._step}", "no progress", causes), publish=False)
             self._die(self.error)
         elif waited > limit + min(5.0, limit / 4):  # the collectives' own time-out comes first
             self._die(TransportError(f"step {self._step}: no progress for {waited:.1f} s"))

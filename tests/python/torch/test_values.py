@@ -13,7 +13,7 @@ import torch.distributed as dist  # noqa: E402
 from gradwire.torch import HookState, Way, hook, reference_mean  # noqa: E402
 from ranks import run_ranks, successes  # noqa: E402
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 SIZES = [0, 1, 7, 1000, 65537]
 DTYPES = ["float32", "bfloat16", "float16", "float64"]
