@@ -181,8 +181,10 @@ class Collectives:
             self.error = self._noted
             return
         rank, kind = verdict & 0xFFFFFFFF, KINDS[verdict >> 32].__name__
-        said = self._peers.causes() or f"rank {rank} raised {kind}"
-        self.error = TransportError(f"{self._where}: {said}")
+        said = [self._peers.causes() or f"rank {rank} raised {kind}"]
+        if self._noted is not None:
+            said.append(str(self._noted))
+        self.error = TransportError(f"{self._where}: {'; '.join(said)}")
 
     def _guarded(self, call: Callable[[], None]) -> None:
         """Make a call; what it raises is this group's failure for good."""

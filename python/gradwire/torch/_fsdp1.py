@@ -14,6 +14,7 @@ from typing import Any
 import torch.distributed as dist
 
 from gradwire.errors import ArgumentError
+from gradwire.torch import _plain
 from gradwire.torch._collectives import Collectives
 from gradwire.torch._fsdp2 import State
 from gradwire.torch._peers import Peers
@@ -77,4 +78,4 @@ def _reduce_plainly(divided: _Divided, gradient: Any, shard: Any) -> None:
     if shard is None:
         dist.all_reduce(gradient, group=divided.group)
     else:
-        dist.reduce_scatter_tensor(shard, gradient, group=divided.group)
+        _plain.reduce_scatter(shard, gradient, divided.group)

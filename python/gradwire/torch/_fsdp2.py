@@ -18,6 +18,7 @@ import torch
 import torch.distributed as dist
 
 from gradwire.errors import ArgumentError
+from gradwire.torch import _plain
 from gradwire.torch._collectives import Collectives, Shapes
 from gradwire.torch._peers import Peers
 
@@ -85,7 +86,7 @@ class ExactAllGather(_Communication):
     ) -> Any:
         exchanges = self._state.exchanges(group, input_tensor, "parameters")
         if exchanges is None:
-            return dist.all_gather_into_tensor(output_tensor, input_tensor, group, async_op)
+            return _plain.all_gather(output_tensor, input_tensor, group, async_op)
         shapes = _shapes_of(self._part.fsdp_params, input_tensor.numel())
         self._state.run(lambda: exchanges.all_gather(output_tensor, input_tensor, shapes))
         return None
@@ -100,7 +101,7 @@ class ExactReduceScatter(_Communication):
         exchanges = self._state.exchanges(group, input_tensor, "gradients")
         self._state.settle_after_backward()
         if exchanges is None:
-            return dist.reduce_scatter_tensor(output_tensor, input_tensor, op, group, async_op)
+            return _plain.reduce_scatter(output_tensor, input_tensor, group, op, async_op)
         average = _is_average(op)
         shapes = _gradient_shapes(self._part, output_tensor.numel())
         self._state.run(

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from gradwire.errors import ArgumentError, GradwireError
-from gradwire.torch import _fsdp1, _fsdp2
+from gradwire.torch import _fsdp1, _fsdp2, _plain
 from gradwire.torch._collectives import EXCHANGED, Collectives
 from gradwire.torch._joining import Wishes, join
 from gradwire.torch._options import Options
@@ -167,7 +167,7 @@ def _scatters_like_gloo(peers: Peers) -> bool:
 def _scatters_as_known(peers: Peers, dtype: Any, n: int) -> bool:
     inputs = [probe_values(rank, n * peers.world).to(dtype) for rank in range(peers.world)]
     found = torch.empty(n, dtype=dtype)
-    dist.reduce_scatter_tensor(found, inputs[peers.rank], dist.ReduceOp.AVG, group=peers.group)
+    _plain.reduce_scatter(found, inputs[peers.rank], peers.group, dist.ReduceOp.AVG)
     return bool(torch.equal(found, reference_reduce_scatter(inputs, peers.rank)))
 
 
