@@ -18,7 +18,7 @@ if not _distributed.is_available():
 
 from gradwire.torch._hook import attach, hook, stats
 from gradwire.torch._state import HookState
-from gradwire.torch._stats import Stats, Way
+from gradwire.torch._stats import Choice, Stats, Way
 from gradwire.torch.reference import reference_mean
 
-__all__ = ["HookState", "Stats", "Way", "attach", "hook", "reference_mean", "stats"]
+__all__ = ["Choice", "HookState", "Stats", "Way", "attach", "hook", "reference_mean", "stats"]
