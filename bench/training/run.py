@@ -27,6 +27,7 @@ import links
 import machine
 
 OURS = ["lossless", "lossless(level=1)"]
+AUTO = [*OURS, "auto"]
 BASELINES = ["no hook", "fp16_compress_hook", "powerSGD rank 2"]
 
 
@@ -51,21 +52,24 @@ def job(name: str, rate: str | None, **changes: Any) -> dict[str, Any]:
 
 def jobs() -> list[dict[str, Any]]:
     half = ["no hook", *OURS, "none"]
+    unshaped = ["no hook", "none", *AUTO]
     accelerator = {"compute_ms": 20.0, "numbers": "bf16", "steps": 30}
     return [
-        job("gpt f32", "100mbit"),
-        job("gpt amp", "100mbit", numbers="amp", contenders=[*BASELINES, *OURS, "bf16"]),
-        job("gpt bf16", "100mbit", numbers="bf16", contenders=half),
+        job("gpt f32", "100mbit", contenders=[*BASELINES, *AUTO]),
+        job("gpt amp", "100mbit", numbers="amp", contenders=[*BASELINES, *AUTO, "bf16"]),
+        job("gpt bf16", "100mbit", numbers="bf16", contenders=[*half, "auto"]),
         job("resnet18 f32", "100mbit", model="resnet18", steps=6, warmup=3),
         job("resnet18 amp", "100mbit", model="resnet18", numbers="amp", steps=6, warmup=3),
         job("resnet18 bf16", "100mbit", model="resnet18", numbers="bf16", steps=6, contenders=half),
         job(
             "gpt bf16 accelerator",
             "1gbit",
-            contenders=["no hook", *OURS, "fp16_compress_hook", "none"],
+            contenders=["no hook", *AUTO, "fp16_compress_hook", "none"],
             **accelerator,
         ),
-        job("gpt bf16 accelerator", "100mbit", contenders=["no hook", *OURS], **accelerator),
+        job("gpt bf16 accelerator", "100mbit", contenders=["no hook", *AUTO], **accelerator),
+        job("gpt bf16 accelerator", None, contenders=unshaped, **accelerator),
+        job("gpt f32", None, contenders=unshaped),
         job(
             "transport",
             "100mbit",
@@ -164,7 +168,8 @@ def _print(title: str, contenders: list[dict[str, Any]], seconds: float) -> None
         print(
             f"  {entry['name']:34} {step['median']:8.1f} ms ({step['p10']:.1f} to "
             f"{step['p90']:.1f}), CPU {entry['cpu_ms']:.1f} ms, "
-            f"wire {entry['wire_bytes'] / entry['gradient_bytes']:.4f}",
+            f"wire {entry['wire_bytes'] / entry['gradient_bytes']:.4f}"
+            + (f", chose {entry['chosen']['spec']}" if "chosen" in entry else ""),
             flush=True,
         )
 

@@ -271,7 +271,7 @@ class HookState:
         self._counters.add_step()
 
     def _join_verdicts(self, numbers: list[int]) -> list[int]:
-        """Return the largest of each number over all ranks, behind the verdict, which is 0 or bad."""
+        """Return the largest numbers of all ranks, behind the verdict: 0 if all is well."""
         own = 0 if self.error is None else _kind_of(self.error) << 32 | self._peers.rank
         joined = torch.tensor([own, *numbers], dtype=torch.int64)
         self._transport.all_reduce(joined, dist.ReduceOp.MAX)

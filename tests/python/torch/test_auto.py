@@ -334,6 +334,34 @@ def test_a_saved_choice_is_taken_over_and_must_be_that_of_all_ranks() -> None:
     successes(run_ranks(check_resumed, 2))
 
 
+def check_failure(rank: int, world: int) -> Any:
+    """A step of the trial fails on one rank: all repeat it, measure anew, and choose alike."""
+    model = make_model()
+    state = attach(model, "auto")
+    with pytest.MonkeyPatch.context() as patch:
+        used = make_up_times(patch, state, rank, "lossless")
+        gradients_of_steps(model, rank, 12)
+        assert state._tuner.spec.method  # in the trial
+        with pytest.MonkeyPatch.context() as broken:
+            if rank == 1:
+                broken.setattr(
+                    state, "_judge", lambda _: state._fail(gradwire.CorruptError("harm"))
+                )
+            with pytest.raises(RuntimeError, match="harm"):
+                gradients_of_steps(model, rank, 3)
+        state.reset()
+        gradients_of_steps(model, rank, MEASUREMENT + 1)
+    return used, stats(model).choice.spec
+
+
+def test_a_failed_trial_is_measured_anew_on_all_ranks() -> None:
+    first, second = successes(run_ranks(check_failure, 2))
+    assert first == second
+    used, choice = first
+    assert choice == "lossless"
+    assert used[-MEASUREMENT - 1 : -MEASUREMENT + 3] == ["none"] * 4
+
+
 def check_alone(rank: int, world: int) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GRADWIRE_DISABLE", "1")
