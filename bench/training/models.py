@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import nn
+from torch.nn import functional
 
 Loss = Callable[[Any, Any], Any]  #: of a model and a generator
 
@@ -54,9 +54,9 @@ class _Block(nn.Module):
         shape = (*x.shape[:2], self.heads, -1)
         parts = self.qkv(self.before_attention(x)).chunk(3, dim=-1)
         q, k, v = (part.reshape(shape).transpose(1, 2) for part in parts)
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.projection(y.transpose(1, 2).reshape(x.shape))
-        return x + self.down(F.gelu(self.up(self.before_mlp(x))))
+        return x + self.down(functional.gelu(self.up(self.before_mlp(x))))
 
 
 class _Gpt(nn.Module):
@@ -88,7 +88,9 @@ def _gpt(batch: int) -> tuple[nn.Module, Loss]:
     def loss(model: Any, generator: Any) -> Any:
         starts = torch.randint(0, len(text) - _LENGTH - 1, (batch,), generator=generator)
         rows = torch.stack([text[i : i + _LENGTH + 1] for i in starts.tolist()]).long()
-        return F.cross_entropy(model(rows[:, :-1]).flatten(0, 1).float(), rows[:, 1:].flatten())
+        return functional.cross_entropy(
+            model(rows[:, :-1]).flatten(0, 1).float(), rows[:, 1:].flatten()
+        )
 
     return _Gpt(), loss
 
@@ -108,8 +110,8 @@ class _Residual(nn.Module):
             self.shortcut.append(nn.BatchNorm2d(outputs))
 
     def forward(self, x: Any) -> Any:
-        y = F.relu(self.norms[0](self.first(x)))
-        return F.relu(self.norms[1](self.second(y)) + self.shortcut(x))
+        y = functional.relu(self.norms[0](self.first(x)))
+        return functional.relu(self.norms[1](self.second(y)) + self.shortcut(x))
 
 
 def _residuals(width: int = 64) -> list[nn.Module]:
@@ -142,10 +144,15 @@ def _resnet18(batch: int) -> tuple[nn.Module, Loss]:
         tops = torch.randint(0, height - 32, (batch,), generator=generator).tolist()
         lefts = torch.randint(0, width - 32, (batch,), generator=generator).tolist()
         crops = torch.stack(
-            [pictures[p, :, y : y + 32, x : x + 32] for p, y, x in zip(which, tops, lefts)]
+            [
+                pictures[p, :, y : y + 32, x : x + 32]
+                for p, y, x in zip(which, tops, lefts, strict=True)
+            ]
         )
-        labels = torch.tensor([p * _BANDS + x * _BANDS // width for p, x in zip(which, lefts)])
+        labels = torch.tensor(
+            [p * _BANDS + x * _BANDS // width for p, x in zip(which, lefts, strict=True)]
+        )
         dtype = next(model.parameters()).dtype
-        return F.cross_entropy(model(crops.to(dtype)).float(), labels)
+        return functional.cross_entropy(model(crops.to(dtype)).float(), labels)
 
     return model, loss

@@ -23,16 +23,16 @@ from typing import Any
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE))
 sys.path.insert(0, str(HERE.parent))
-import links
-import machine
+import links  # noqa: E402
+import machine  # noqa: E402
 
-OURS = ["lossless", "lossless(level=1)"]
-AUTO = [*OURS, "auto"]
-BASELINES = ["no hook", "fp16_compress_hook", "powerSGD rank 2"]
+HALF = "fp16_compress_hook"
+BASELINES = ["no hook", HALF, "powerSGD rank 2"]
+TWO_SHOT, GATHER = "lossless two_shot", "lossless gather_merge"
 
 
-def job(name: str, rate: str | None, **changes: Any) -> dict[str, Any]:
-    """A run; its defaults are those of the GPT with real compute."""
+def job(name: str, rate: str | None, contenders: list[str], **changes: Any) -> dict[str, Any]:
+    """A run; by default of the GPT in float32 with real compute on 2 ranks."""
     return {
         "name": name,
         "rate": rate,
@@ -43,48 +43,40 @@ def job(name: str, rate: str | None, **changes: Any) -> dict[str, Any]:
         "lr": 0.01,
         "compute_ms": None,
         "groups": 8,
-        "warmup": 4,
-        "steps": 12,
-        "contenders": [*BASELINES, *OURS],
+        "warmup": 3,
+        "steps": 8,
+        "contenders": contenders,
         **changes,
     }
 
 
+def accelerated(
+    name: str, rate: str | None, numbers: str, contenders: list[str], **changes: Any
+) -> dict[str, Any]:
+    """A run in accelerator mode: CPUs without bfloat16 need seconds for a step of it."""
+    return job(name, rate, contenders, **{"numbers": numbers, "compute_ms": 20.0, **changes})
+
+
 def jobs() -> list[dict[str, Any]]:
-    half = ["no hook", *OURS, "none"]
-    unshaped = ["no hook", "none", *AUTO]
-    accelerator = {"compute_ms": 20.0, "numbers": "bf16", "steps": 30}
+    slow, quick = "100mbit", "1gbit"
+    resnet = {"model": "resnet18", "warmup": 2, "steps": 4}
+    ours = ["lossless", "lossless(level=1)"]
+    auto = [*ours, "auto"]
+    stored = "lossless(coder=stored) two_shot"
+    ranks = ["no hook", TWO_SHOT, GATHER]
     return [
-        job("gpt f32", "100mbit", contenders=[*BASELINES, *AUTO]),
-        job("gpt amp", "100mbit", numbers="amp", contenders=[*BASELINES, *AUTO, "bf16"]),
-        job("gpt bf16", "100mbit", numbers="bf16", contenders=[*half, "auto"]),
-        job("resnet18 f32", "100mbit", model="resnet18", steps=6, warmup=3),
-        job("resnet18 amp", "100mbit", model="resnet18", numbers="amp", steps=6, warmup=3),
-        job("resnet18 bf16", "100mbit", model="resnet18", numbers="bf16", steps=6, contenders=half),
-        job(
-            "gpt bf16 accelerator",
-            "1gbit",
-            contenders=["no hook", *AUTO, "fp16_compress_hook", "none"],
-            **accelerator,
-        ),
-        job("gpt bf16 accelerator", "100mbit", contenders=["no hook", *AUTO], **accelerator),
-        job("gpt bf16 accelerator", None, contenders=unshaped, **accelerator),
-        job("gpt f32", None, contenders=unshaped),
-        job(
-            "transport",
-            "100mbit",
-            contenders=["none", "lossless(coder=stored) two_shot"],
-            **{**accelerator, "compute_ms": 0.0, "numbers": "f32", "steps": 12},
-        ),
-        job(
-            "gpt amp, both exchanges",
-            "100mbit",
-            numbers="amp",
-            contenders=["lossless two_shot", "lossless gather_merge"],
-            steps=6,
-        ),
-        job("gpt amp, 3 ranks", "100mbit", ranks=3, numbers="amp", contenders=half, steps=6),
-        job("gpt amp, 4 ranks", "100mbit", ranks=4, numbers="amp", contenders=half, steps=6),
+        job("gpt f32", slow, [*BASELINES, *auto]),
+        job("gpt f32", None, ["no hook", "none", *auto]),
+        job("resnet18 f32", slow, ["no hook", HALF, "lossless"], **resnet),
+        accelerated("gpt amp", slow, "amp", ["no hook", HALF, "bf16", "lossless", "auto"]),
+        accelerated("gpt amp both exchanges", slow, "amp", [TWO_SHOT, GATHER], steps=4),
+        accelerated("gpt bf16", slow, "bf16", ["no hook", *auto], steps=10),
+        accelerated("gpt bf16", quick, "bf16", ["no hook", *auto, HALF, "none"], steps=30),
+        accelerated("gpt bf16", None, "bf16", ["no hook", "none", *auto], steps=30),
+        accelerated("resnet18 amp", slow, "amp", ["no hook", HALF, "lossless", TWO_SHOT], **resnet),
+        accelerated("transport", slow, "f32", ["none", stored], compute_ms=0.0),
+        accelerated("gpt amp 3 ranks", slow, "amp", ranks, ranks=3, steps=4),
+        accelerated("gpt amp 4 ranks", slow, "amp", ranks, ranks=4, steps=4),
     ]
 
 

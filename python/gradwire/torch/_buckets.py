@@ -62,5 +62,5 @@ class Buckets:
             spec.compress_options(),
             getattr(_core.SumOrder, options.order),
             True,
-            options.piece(dtype),
+            options.piece_of(dtype),
         )

@@ -31,8 +31,8 @@ class Options:
             return self.exchange
         return "gather_merge" if world == 2 else "two_shot"
 
-    def piece(self, dtype: str) -> int:
-        """Elements that are encoded and sent at a time."""
+    def piece_of(self, dtype: str) -> int:
+        """Elements of a dtype that are encoded and sent at a time."""
         return self.piece_elements or _PIECE_BYTES // numpy_dtype(dtype).itemsize
 
     def facts(self) -> str:

@@ -15,11 +15,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from gradwire import _core, errors
+from gradwire import _core
 from gradwire.dtypes import parse_dtype
 from gradwire.errors import ArgumentError, GradwireError, TransportError
 from gradwire.torch._buckets import Buckets
 from gradwire.torch._jobs import Fifo, Job, Watch
+from gradwire.torch._kinds import KINDS, TRANSPORT, kind_of
 from gradwire.torch._layout import Layout, bucket_shapes
 from gradwire.torch._options import Options
 from gradwire.torch._peers import Peers, lost_peers
@@ -29,17 +30,6 @@ from gradwire.torch._tuner import Tuner
 
 _EXCHANGED = {torch.float32, torch.float64, torch.bfloat16, torch.float16}
 _CASTABLE = {torch.float32, torch.float64}
-_KINDS = {
-    1: errors.ArgumentError,
-    2: errors.UnsupportedError,
-    3: errors.TruncatedError,
-    4: errors.CorruptError,
-    5: errors.LimitError,
-    6: errors.TransportError,
-    7: errors.FileError,
-}
-_KIND_OF = {error: kind for kind, error in _KINDS.items()}
-_TRANSPORT = 6
 
 
 class DisagreementError(ArgumentError):
@@ -64,7 +54,7 @@ class HookState:
         self._open: list[Job] = []
         self._progress = time.monotonic()
         self._is_dead = False  # no more collectives can be made
-        self._has_failed = False  # a step that has ended, on all ranks
+        self._has_failed = False  # in a step that has ended, in order unless this rank is dead
         self._step = 0
         self._next_index = 0
         self._buckets = Buckets(options, peers)
@@ -244,7 +234,7 @@ class HookState:
         dtype = parse_dtype(buffer.dtype)
         exchange = self._buckets.exchange(self._tuner.spec, layout, dtype, data, self._step)
         if self.error is not None:
-            exchange.cancel(_kind_of(self.error), str(self.error))
+            exchange.cancel(kind_of(self.error), str(self.error))
         self._transport.run(exchange)
         self._counters.add_exchange(exchange.stats(), self._transport.take_wait_s())
         self._judge(exchange)
@@ -254,8 +244,8 @@ class HookState:
         if error is None:
             return
         kind, _, message = error
-        is_told = kind == _TRANSPORT and not exchange.lost()  # the peer publishes the cause
-        self._fail(_KINDS[kind](message), publish=not is_told)
+        is_told = kind == TRANSPORT and not exchange.lost()  # the peer publishes the cause
+        self._fail(KINDS[kind](message), publish=not is_told)
         if exchange.lost():
             self._die(self.error)
 
@@ -272,7 +262,7 @@ class HookState:
 
     def _join_verdicts(self, numbers: list[int]) -> list[int]:
         """Return the largest numbers of all ranks, behind the verdict: 0 if all is well."""
-        own = 0 if self.error is None else _kind_of(self.error) << 32 | self._peers.rank
+        own = 0 if self.error is None else kind_of(self.error) << 32 | self._peers.rank
         joined = torch.tensor([own, *numbers], dtype=torch.int64)
         self._transport.all_reduce(joined, dist.ReduceOp.MAX)
         self._transport.take_wait_s()
@@ -283,7 +273,7 @@ class HookState:
         if not verdict or type(self.error) not in (type(None), TransportError):
             return
         rank = verdict & 0xFFFFFFFF
-        kind = _KINDS[verdict >> 32].__name__
+        kind = KINDS[verdict >> 32].__name__
         said = [self._peers.causes() or f"rank {rank} raised {kind}"]
         if self.error is not None:
             said.append(str(self.error))
@@ -309,9 +299,8 @@ class HookState:
             is_first, self._is_dead = not self._is_dead, True
         if not is_first:
             return
-        if isinstance(
-            error, DisagreementError
-        ):  # all ranks know, so that nobody waits for this one
+        if isinstance(error, DisagreementError):
+            # All ranks know, so that nobody waits for this one, and texts stay as they are.
             self._fail(error, publish=False)
             self._fail_open_futures()
             return
@@ -359,7 +348,3 @@ class HookState:
         elif waited > limit + min(5.0, limit / 4):  # the collectives' own time-out comes first
             self._die(TransportError(f"step {self._step}: no progress for {waited:.1f} s"))
         return True
-
-
-def _kind_of(error: GradwireError) -> int:
-    return _KIND_OF.get(type(error), _TRANSPORT)

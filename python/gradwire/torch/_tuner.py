@@ -86,7 +86,7 @@ class Tuner:
     def offer(self, layout: Layout, buffer: Any) -> None:
         """Show a bucket of a gate step before it is added."""
         dtype = parse_dtype(buffer.dtype)
-        self._probe.offer(layout, dtype, buffer, self._options.piece(dtype))
+        self._probe.offer(layout, dtype, buffer, self._options.piece_of(dtype))
 
     def note_bucket(self, came: float, seconds: float) -> None:
         """A bucket has been added. came: when DDP handed it over, on the monotonic clock."""
