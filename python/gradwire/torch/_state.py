@@ -316,7 +316,8 @@ class HookState:
 
     def _final_error(self) -> GradwireError:
         error = self.error
-        assert error is not None
+        if error is None:  # another thread is about to say why
+            error = TransportError(f"step {self._step}: the exchange has failed")
         return type(error)(f"rank {self._peers.rank}: {error}; no gradient of this step is valid")
 
     def _finish(self, job: Job) -> None:
@@ -338,6 +339,8 @@ class HookState:
             if not self._open:
                 return False
         if self._is_dead:
+            if self.error is None:
+                return True  # another thread is about to say why
             self._fail_open_futures()
             return False
         limit = self._peers.timeout.total_seconds()
