@@ -61,15 +61,18 @@ def jobs() -> list[dict[str, Any]]:
     slow, quick = "100mbit", "1gbit"
     resnet = {"model": "resnet18", "warmup": 2, "steps": 4}
     ours = ["lossless", "lossless(level=1)"]
+    auto = [*ours, "auto"]
     stored = "lossless(coder=stored) two_shot"
     ranks = ["no hook", TWO_SHOT, GATHER]
     return [
-        job("gpt f32", slow, [*BASELINES, *ours]),
+        job("gpt f32", slow, [*BASELINES, *auto]),
+        job("gpt f32", None, ["no hook", "none", *auto]),
         job("resnet18 f32", slow, ["no hook", HALF, "lossless"], **resnet),
-        accelerated("gpt amp", slow, "amp", ["no hook", HALF, "bf16", "lossless"]),
+        accelerated("gpt amp", slow, "amp", ["no hook", HALF, "bf16", "lossless", "auto"]),
         accelerated("gpt amp both exchanges", slow, "amp", [TWO_SHOT, GATHER], steps=4),
-        accelerated("gpt bf16", slow, "bf16", ["no hook", *ours], steps=10),
-        accelerated("gpt bf16", quick, "bf16", ["no hook", *ours, HALF, "none"], steps=30),
+        accelerated("gpt bf16", slow, "bf16", ["no hook", *auto], steps=10),
+        accelerated("gpt bf16", quick, "bf16", ["no hook", *auto, HALF, "none"], steps=30),
+        accelerated("gpt bf16", None, "bf16", ["no hook", "none", *auto], steps=30),
         accelerated("resnet18 amp", slow, "amp", ["no hook", HALF, "lossless", TWO_SHOT], **resnet),
         accelerated("transport", slow, "f32", ["none", stored], compute_ms=0.0),
         accelerated("gpt amp 3 ranks", slow, "amp", ranks, ranks=3, steps=4),
@@ -157,7 +160,8 @@ def _print(title: str, contenders: list[dict[str, Any]], seconds: float) -> None
         print(
             f"  {entry['name']:34} {step['median']:8.1f} ms ({step['p10']:.1f} to "
             f"{step['p90']:.1f}), CPU {entry['cpu_ms']:.1f} ms, "
-            f"wire {entry['wire_bytes'] / entry['gradient_bytes']:.4f}",
+            f"wire {entry['wire_bytes'] / entry['gradient_bytes']:.4f}"
+            + (f", chose {entry['chosen']['spec']}" if "chosen" in entry else ""),
             flush=True,
         )
 

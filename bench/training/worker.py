@@ -29,6 +29,7 @@ import replay
 
 _TIMEOUT = datetime.timedelta(minutes=10)
 _CAPTURE_STEPS = 20  #: of training before gradients are captured
+_AUTO_STEPS = 30  #: in which "auto" has chosen
 
 
 @dataclass
@@ -45,6 +46,7 @@ class Contender:
     cpu_ms: list[float] = field(default_factory=list)
     wire_bytes: list[int] = field(default_factory=list)  #: that left this rank's interface
     losses: list[float] = field(default_factory=list)
+    chosen: dict[str, Any] | None = None  #: by "auto"
 
     def step(self) -> None:
         self.optimizer.zero_grad()
@@ -60,7 +62,7 @@ def main() -> None:
     dist.init_process_group("gloo", timeout=_TIMEOUT)
     rank = dist.get_rank()
     captured = _capture(job, rank) if job["compute_ms"] is not None else None
-    contenders = [_make(name, job, rank, captured) for name in job["contenders"]]
+    contenders = [_make_chosen(name, job, rank, captured) for name in job["contenders"]]
     for step in range(job["warmup"] + job["steps"]):
         for turn in range(len(contenders)):  # each is first, last and between as often
             _measure(contenders[(turn + step) % len(contenders)])
@@ -80,6 +82,25 @@ def _make(name: str, job: dict[str, Any], rank: int, captured: list[Any] | None)
     contender = Contender(name, ddp, loss, torch.optim.SGD(ddp.parameters(), lr=job["lr"]))
     contender.generator = torch.Generator().manual_seed(1000 + rank)
     contender.state = _attach(ddp, name)
+    return contender
+
+
+def _make_chosen(
+    name: str, job: dict[str, Any], rank: int, captured: list[Any] | None
+) -> Contender:
+    """A contender; for "auto" with the choice that a copy of it has made.
+
+    That one trains alone: between steps of others it would take their time for its own.
+    """
+    contender = _make(name, job, rank, captured)
+    if name != "auto":
+        return contender
+    copy = _make(name, job, rank, captured)
+    for _ in range(_AUTO_STEPS):
+        copy.step()
+    contender.chosen = asdict(copy.state.stats().choice)
+    state = {**contender.state.state_dict(), "choice": contender.chosen["spec"]}
+    contender.state.load_state_dict(state)
     return contender
 
 
@@ -143,6 +164,8 @@ def _report(contender: Contender, warmup: int) -> dict[str, Any]:
         "wire_bytes": statistics.median(contender.wire_bytes[warmup:]),
         "losses": contender.losses,
     }
+    if contender.chosen is not None:
+        report["chosen"] = contender.chosen
     if contender.state is not None:
         stats = contender.state.stats()
         report["stats"] = asdict(stats)

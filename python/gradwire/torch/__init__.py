@@ -19,10 +19,11 @@ if not _distributed.is_available():
 from gradwire.torch._hook import attach, hook, stats
 from gradwire.torch._sharded import ShardedState
 from gradwire.torch._state import HookState
-from gradwire.torch._stats import Stats, Way
+from gradwire.torch._stats import Choice, Stats, Way
 from gradwire.torch.reference import reference_mean, reference_reduce_scatter
 
 __all__ = [
+    "Choice",
     "HookState",
     "ShardedState",
     "Stats",

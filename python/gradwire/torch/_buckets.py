@@ -1,6 +1,6 @@
-"""The exchange buckets of a hook, by index; each is made anew when DDP has rebuilt its buckets.
+"""The exchange buckets of a hook, by index and spec; made anew when DDP has rebuilt its buckets.
 
-In: the layout of each bucket that DDP hands over. Out: its exchange in this step.
+In: the layout of each bucket that DDP hands over, the spec in use. Out: its exchange in this step.
 Assumes: layouts are those of all ranks (see ``Layout.lines``), steps too.
 """
 
@@ -12,6 +12,7 @@ from gradwire import _core
 from gradwire.torch._layout import Layout
 from gradwire.torch._options import Options
 from gradwire.torch._peers import Peers
+from gradwire.torch._spec import Spec
 
 
 class Buckets:
@@ -21,7 +22,7 @@ class Buckets:
         self._options = options
         self._peers = peers
         self._layouts: dict[int, Layout] = {}
-        self._buckets: dict[int, _core.ExchangeBucket] = {}
+        self._buckets: dict[tuple[int, str], _core.ExchangeBucket] = {}
 
     def is_known(self, layout: Layout) -> bool:
         """Tell whether a bucket lies as it did in the step before."""
@@ -30,13 +31,17 @@ class Buckets:
     def learn(self, layout: Layout) -> None:
         """Take over a layout that all ranks have; what its index stood for before is dropped."""
         self._layouts[layout.bucket] = layout
-        self._buckets.pop(layout.bucket, None)
+        for key in [key for key in self._buckets if key[0] == layout.bucket]:
+            del self._buckets[key]
 
-    def exchange(self, layout: Layout, dtype: str, data: Any, step: int) -> _core.Exchange:
+    def exchange(
+        self, spec: Spec, layout: Layout, dtype: str, data: Any, step: int
+    ) -> _core.Exchange:
         """Start the exchange of a bucket; data: its bytes, which it reads and overwrites."""
-        bucket = self._buckets.get(layout.bucket)
+        key = (layout.bucket, spec.text)
+        bucket = self._buckets.get(key)
         if bucket is None:
-            bucket = self._buckets[layout.bucket] = self._make(layout, dtype)
+            bucket = self._buckets[key] = self._make(spec, layout, dtype)
         start = getattr(bucket, self._options.way(self._peers.world))
         exchange: _core.Exchange = start(data, step % 2**32)
         return exchange
@@ -46,7 +51,7 @@ class Buckets:
         for bucket in self._buckets.values():
             bucket.reset()
 
-    def _make(self, layout: Layout, dtype: str) -> _core.ExchangeBucket:
+    def _make(self, spec: Spec, layout: Layout, dtype: str) -> _core.ExchangeBucket:
         options = self._options
         return _core.ExchangeBucket(
             layout.bucket,
@@ -54,7 +59,7 @@ class Buckets:
             layout.shapes,
             self._peers.rank,
             self._peers.world,
-            options.spec.compress_options(),
+            spec.compress_options(),
             getattr(_core.SumOrder, options.order),
             True,
             options.piece_of(dtype),

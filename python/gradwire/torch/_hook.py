@@ -37,7 +37,9 @@ def hook(
 
     spec: "lossless", "lossless(level=3)", "lossless(coder=stored)", "none" (one plain all-reduce a
     bucket), "bf16", "fp16" (float32 and float64 gradients are rounded to it, which is lossy),
-    "bf16+lossless", "fp16+lossless". The environment variable GRADWIRE_DISABLE=1 makes it "none".
+    "bf16+lossless", "fp16+lossless"; "auto", "auto(every=2000)", "bf16+auto", "fp16+auto" measure
+    which of the ways with these bits is the quickest, and again every 2000 steps. The environment
+    variable GRADWIRE_DISABLE=1 makes it "none".
     group: the process group that DDP uses; the default one otherwise. A Gloo group of the same
     ranks is made, so all of them must call this at the same place.
     order: in which order ranks are added. "gloo": the bits of DDP on Gloo without a hook. "rank":

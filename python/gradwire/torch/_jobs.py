@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -25,6 +26,7 @@ class Job:
         self.buffer = buffer
         self.parameters = parameters
         self.is_last = is_last
+        self.came = time.monotonic()
         self._lock = threading.Lock()
         self._is_open = True
         self._inner: Any = torch.futures.Future()

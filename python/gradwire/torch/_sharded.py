@@ -151,6 +151,10 @@ def _check_spec(options: Options) -> None:
             f"spec {options.spec.text!r}: the dtype in which a sharded model sends is its own "
             "(MixedPrecisionPolicy, MixedPrecision); use 'lossless' with it"
         )
+    if options.spec.is_auto:
+        raise ArgumentError(
+            f"spec {options.spec.text!r}: only DDP models are measured; use 'lossless' or 'none'"
+        )
 
 
 def _scatters_like_gloo(peers: Peers) -> bool:

@@ -1,4 +1,4 @@
-"""What a spec string asks for: "lossless(level=3)", "bf16+lossless", "none", ...
+"""What a spec string asks for: "lossless(level=3)", "bf16+lossless", "none", "auto", ...
 
 In: the string. Out: a ``Spec``. Assumes: nothing of the string.
 """
@@ -6,6 +6,7 @@ In: the string. Out: a ``Spec``. Assumes: nothing of the string.
 from __future__ import annotations
 
 import difflib
+import re
 from dataclasses import dataclass
 
 from gradwire import _core
@@ -13,8 +14,9 @@ from gradwire._options import compress_options
 from gradwire.errors import ArgumentError
 
 _CASTS = {"bf16": "bfloat16", "fp16": "float16"}
-_WORDS = ["lossless", "none", "bf16", "fp16", "bf16+lossless", "fp16+lossless"]
-_LATER = {"auto": "choosing by measurement is not there yet; name a method"}
+_WORDS = ["lossless", "auto", "none", "bf16", "fp16", "bf16+lossless", "fp16+lossless"]
+_AUTO = re.compile(r"auto(?:\(every=([0-9]{1,9})\))?")
+_EVERY = 2000  # steps between measurements of "auto"
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,23 @@ class Spec:
 
     text: str
     cast: str | None = None  #: name of the torch dtype that wider floats are sent in
-    method: str | None = None  #: of the codec; None: a plain all-reduce
+    method: str | None = None  #: of the codec; None: a plain all-reduce; "auto": see candidates
+    every: int = 0  #: steps between measurements, for "auto"
+
+    @property
+    def is_auto(self) -> bool:
+        return self.method == "auto"
+
+    def candidates(self, order: str) -> list[str]:
+        """The specs that may be in use, all of the same bits; the first is what others must beat.
+
+        In rank order a plain all-reduce would give other bits than an exchange.
+        """
+        if not self.is_auto:
+            return [self.text]
+        head, plus, _ = self.text.rpartition("+")
+        plain = head or "none" if order == "gloo" else f"{head}{plus}lossless(coder=stored)"
+        return [plain, f"{head}{plus}lossless(level=1)", f"{head}{plus}lossless"]
 
     def compress_options(self) -> _core.CompressOptions:
         """Options of the codec. Raises ArgumentError for unknown words or numbers out of range."""
@@ -42,6 +60,8 @@ def parse_spec(text: object) -> Spec:
     method = rest if cast else compact
     if method == "none" and not cast:
         return Spec(compact)
+    if auto := _AUTO.fullmatch(method):
+        return Spec(compact, cast, "auto", int(auto[1] or _EVERY))
     if method.partition("(")[0] != "lossless":
         raise ArgumentError(_refusal(text, method))
     spec = Spec(compact, cast, method)
@@ -54,8 +74,8 @@ def parse_spec(text: object) -> Spec:
 
 def _refusal(text: str, word: str) -> str:
     name = word.partition("(")[0]
-    if name in _LATER:
-        return f"spec {text!r}: {_LATER[name]}"
+    if name == "auto":
+        return f"spec {text!r}: auto takes every=n only, steps between measurements"
     near = difflib.get_close_matches(name, _WORDS, 1)
     hint = f"did you mean {near[0]!r}? Known are" if near else "known are"
     return f"spec {text!r}: {name!r} is unknown; {hint} {', '.join(_WORDS)}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ from gradwire.torch._options import Options
 from gradwire.torch._peers import Peers, lost_peers
 from gradwire.torch._stats import Counters, Stats
 from gradwire.torch._transport import CollectiveError, Transport
+from gradwire.torch._tuner import Tuner
 
 _EXCHANGED = {torch.float32, torch.float64, torch.bfloat16, torch.float16}
 _CASTABLE = {torch.float32, torch.float64}
@@ -56,31 +58,39 @@ class HookState:
         self._step = 0
         self._next_index = 0
         self._buckets = Buckets(options, peers)
+        self._tuner = Tuner(options, peers.rank, peers.world)
 
     # --- for users ------------------------------------------------------------------------------
 
     def stats(self) -> Stats:
         """Return the totals of this rank so far."""
-        return self._counters.read()
+        return replace(self._counters.read(), choice=self._tuner.choice())
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint should hold: plain numbers and strings.
 
         Lossless exchanges carry nothing from step to step that the values depend on; this is
-        the totals of ``stats`` and the options. ``torch.load(weights_only=True)`` reads it.
+        the totals of ``stats``, the options and what "auto" has chosen.
+        ``torch.load(weights_only=True)`` reads it.
         """
         return {
             "version": 1,
             "spec": self.options.spec.text,
             "order": self.options.order,
+            "choice": self._tuner.saved_choice,
             "stats": self._counters.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on counting from a checkpoint. Raises ArgumentError for a version that is unknown."""
+        """Go on counting from a checkpoint, and with what "auto" had chosen.
+
+        All ranks load it, before the first backward pass; later ones keep the choice they have.
+        Raises ArgumentError for a version that is unknown.
+        """
         if state.get("version") != 1:
             raise ArgumentError(f"state has version {state.get('version')!r}, known is 1")
         self._counters.load_state_dict(state["stats"])
+        self._tuner.resume(state.get("choice"))
 
     def reset(self) -> None:
         """Go on after a step that has failed, from the next backward pass on.
@@ -151,9 +161,11 @@ class HookState:
     def _run(self, job: Job) -> None:
         try:
             if not self._is_dead:
+                began = time.monotonic()
                 self._reduce_bucket(job)
+                self._tuner.note_bucket(job.came, time.monotonic() - began)
             if job.is_last and not self._is_dead:
-                self._join_verdicts()
+                self._end_step()
         except BaseException as error:  # nothing may end the thread with futures open
             self._die(error, f"step {self._step}, bucket {job.index}")
         if self.error is None:
@@ -163,7 +175,7 @@ class HookState:
             self._fail_open_futures()
 
     def _reduce_bucket(self, job: Job) -> None:
-        spec = self.options.spec
+        spec = self._tuner.spec
         cast = getattr(torch, spec.cast) if spec.cast else None
         is_dense = job.buffer.layout == torch.strided
         if is_dense and cast is not None and job.buffer.dtype in _CASTABLE:
@@ -176,7 +188,10 @@ class HookState:
     def _reduce_buffer(self, job: Job, buffer: Any) -> None:
         layout = self._settle_layout(job, buffer)
         is_dense = buffer.layout == torch.strided
-        if self.options.spec.method and is_dense and buffer.dtype in _EXCHANGED:
+        is_coded = is_dense and buffer.dtype in _EXCHANGED
+        if is_coded and self._tuner.is_gate:
+            self._tuner.offer(layout, buffer)
+        if is_coded and self._tuner.spec.method:
             self._exchange(layout, buffer)
         else:
             self._reduce_plainly(buffer)
@@ -205,7 +220,7 @@ class HookState:
         layout = Layout(job.index, dtype, shapes, job.is_last)
         if self._buckets.is_known(layout):
             return layout
-        difference = self._transport.compare(layout.lines())
+        difference = self._transport.compare([*layout.lines(), *self._tuner.lines()])
         if difference is not None:
             raise DisagreementError(
                 f"step {self._step}, bucket {job.index}: the ranks' models differ, or how DDP cuts "
@@ -216,7 +231,8 @@ class HookState:
 
     def _exchange(self, layout: Layout, buffer: Any) -> None:
         data = buffer.view(torch.uint8).numpy()
-        exchange = self._buckets.exchange(layout, parse_dtype(buffer.dtype), data, self._step)
+        dtype = parse_dtype(buffer.dtype)
+        exchange = self._buckets.exchange(self._tuner.spec, layout, dtype, data, self._step)
         if self.error is not None:
             exchange.cancel(kind_of(self.error), str(self.error))
         self._transport.run(exchange)
@@ -233,16 +249,25 @@ class HookState:
         if exchange.lost():
             self._die(self.error)
 
-    def _join_verdicts(self) -> None:
+    def _end_step(self) -> None:
         """End a step: no rank may go on with gradients that another one could not decode."""
-        if self.options.spec.method:
-            own = 0 if self.error is None else kind_of(self.error) << 32 | self._peers.rank
-            verdict = torch.tensor([own], dtype=torch.int64)
-            self._transport.all_reduce(verdict, dist.ReduceOp.MAX)
-            self._transport.take_wait_s()
-            self._take_verdict(int(verdict.item()))
+        numbers = self._tuner.numbers()
+        ended = time.monotonic()
+        verdict = 0
+        if self._tuner.spec.method or numbers:
+            verdict, *numbers = self._join_verdicts(numbers)
+        self._tuner.end_step(numbers, ended, verdict != 0)
         self._step += 1
         self._counters.add_step()
+
+    def _join_verdicts(self, numbers: list[int]) -> list[int]:
+        """Return the largest numbers of all ranks, behind the verdict: 0 if all is well."""
+        own = 0 if self.error is None else kind_of(self.error) << 32 | self._peers.rank
+        joined = torch.tensor([own, *numbers], dtype=torch.int64)
+        self._transport.all_reduce(joined, dist.ReduceOp.MAX)
+        self._transport.take_wait_s()
+        self._take_verdict(int(joined[0]))
+        return [int(number) for number in joined]
 
     def _take_verdict(self, verdict: int) -> None:
         if not verdict or type(self.error) not in (type(None), TransportError):
@@ -290,7 +315,8 @@ class HookState:
 
     def _final_error(self) -> GradwireError:
         error = self.error
-        assert error is not None
+        if error is None:  # another thread is about to say why
+            error = TransportError(f"step {self._step}: the exchange has failed")
         return type(error)(f"rank {self._peers.rank}: {error}; no gradient of this step is valid")
 
     def _finish(self, job: Job) -> None:
@@ -312,6 +338,8 @@ class HookState:
             if not self._open:
                 return False
         if self._is_dead:
+            if self.error is None:
+                return True  # another thread is about to say why
             self._fail_open_futures()
             return False
         limit = self._peers.timeout.total_seconds()

@@ -30,6 +30,16 @@ class Way:
         return Way(*(a + b for a, b in zip(_values(self), _values(other), strict=True)))
 
 
+@dataclass(frozen=True)
+class Choice:
+    """What "auto" has chosen, and what it takes on this rank."""
+
+    spec: str  #: in use now
+    reason: str
+    predicted_step_ms: float  #: with it; 0.0 before the first choice
+    measured_step_ms: float  #: median of the last steps since it was chosen, 0.0 before
+
+
 @dataclass
 class Stats:
     """Totals of this rank since the hook was made, or since the state that was loaded.
@@ -48,6 +58,7 @@ class Stats:
     encode_ms: float = 0.0
     wait_ms: float = 0.0
     decode_ms: float = 0.0  #: decoding; additions are not counted
+    choice: Choice | None = None  #: of the spec "auto"; no total, and not saved
 
     @property
     def exchanged(self) -> Way:
@@ -116,7 +127,9 @@ class Counters:
             return replace(self._stats)  # ways are not changed in place: + makes new ones
 
     def state_dict(self) -> dict[str, Any]:
-        return asdict(self.read())
+        totals = asdict(self.read())
+        del totals["choice"]
+        return totals
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over totals; counters that this version does not know are dropped."""

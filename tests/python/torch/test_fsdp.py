@@ -303,6 +303,8 @@ def check_misuse(rank: int, world: int) -> None:
     model = shard(Model())
     with pytest.raises(gradwire.ArgumentError, match="MixedPrecisionPolicy"):
         attach(model, "bf16+lossless")
+    with pytest.raises(gradwire.ArgumentError, match="only DDP models are measured"):
+        attach(model, "auto")
     with pytest.raises(gradwire.ArgumentError, match="group: sharded models"):
         attach(model, "lossless", group=dist.group.WORLD)
     with pytest.raises(gradwire.ArgumentError, match="no hook"):

@@ -58,7 +58,7 @@ def test_specs_are_parsed(text: str, cast: str | None, method: str | None) -> No
     ("text", "words"),
     [
         ("lossles", "did you mean 'lossless'"),
-        ("auto", "not there yet"),
+        ("auto(every=x)", "every=n"),
         ("", "unknown"),
         ("bf16+none", "unknown"),
         ("bf16+", "unknown"),
