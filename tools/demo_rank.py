@@ -27,7 +27,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 PLAIN = "plain DDP"
 WAYS = (PLAIN, "lossless", "auto")
-STEPS = {"digits": 40, "gpt": 40}
+STEPS = {"digits": 40, "gpt": 30}
 TIMEOUT = datetime.timedelta(minutes=5)
 
 
