@@ -134,7 +134,7 @@ def show(report: Report, output: Path) -> None:
 def main(output: Path) -> int:
     missing = missing_packages()
     if missing:
-        print(f"\nThe training part is left out: {' and '.join(missing)} not installed.")
+        print(f"\nThe training part is left out: {missing[0]} is not installed.")
         return 0
     print(f"\nTraining two models on {RANKS} ranks; this takes a minute or so.", flush=True)
     try:
