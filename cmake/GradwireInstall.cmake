@@ -24,6 +24,20 @@ install(FILES ${gradwire_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gradwi
 install(EXPORT gradwireTargets NAMESPACE gradwire:: DESTINATION ${gradwire_package_dir}
         COMPONENT library)
 
+# The component `mpi` has targets of its own, so that a program without MPI can use the rest.
+if(TARGET gradwire_mpi)
+  install(
+    TARGETS gradwire_mpi
+    EXPORT gradwireMpiTargets
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library
+    RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT library)
+  install(FILES include/gradwire/mpi.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gradwire
+          COMPONENT library)
+  install(EXPORT gradwireMpiTargets NAMESPACE gradwire:: DESTINATION ${gradwire_package_dir}
+          COMPONENT library)
+endif()
+
 configure_package_config_file(
   cmake/gradwireConfig.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/gradwireConfig.cmake
   INSTALL_DESTINATION ${gradwire_package_dir})

@@ -11,7 +11,8 @@ exec 9>build/.setup.lock
 flock 9
 
 build_packages=(build-essential cmake ninja-build make libxxhash-dev libfmt-dev libcli11-dev
-  nlohmann-json3-dev libgtest-dev libgmock-dev libbenchmark-dev)
+  nlohmann-json3-dev libgtest-dev libgmock-dev libbenchmark-dev
+  libopenmpi-dev openmpi-bin)
 fuzz_packages=(clang-14 libclang-rt-14-dev)
 python_packages=(python3 python3-venv python3-dev)
 

@@ -24,17 +24,19 @@ ORDER = ["base", "simd", STAGES, "frame", "lossless", "lossy", "feedback", "exch
 ALLOWED: dict[str, set[str]] = {layer: set(ORDER[:i]) for i, layer in enumerate(ORDER)}
 ALLOWED["frame"] = {"base"}
 ALLOWED["api"] = set(ORDER)  # implements the public headers and the C ABI
+ALLOWED["mpi"] = set(ORDER)  # a library of its own: implements gradwire/mpi.h
 
-# Libraries that only some folders may include; others are free. `public` is include/gradwire.
+# Libraries that only some folders may include; others are free. A public header is a folder of its
+# own here, as a program that uses one of them need not have the libraries of another.
 LIBRARIES = {
     "hwy/": {"simd"},
     "xxhash.h": {"base"},
     "Eigen/": {"lossy"},
-    "mpi.h": {"transport", "api", "examples"},
+    "mpi.h": {"mpi", "gradwire/mpi.h", "examples"},
     "nlohmann/": {"cli"},
     "CLI/": {"cli"},
     "nanobind/": {"python/bindings"},
-    "fmt/": {*ORDER, "api", "cli", "python/bindings"},
+    "fmt/": {*ORDER, "api", "mpi", "cli", "python/bindings"},
 }
 
 CLIENTS = ["cli", "python/bindings", "examples"]
@@ -115,7 +117,8 @@ def client_breach(root: Path, path: Path, folder: str, quoted: bool, name: str) 
         return None if inside else f"{folder} may include include/gradwire only, not {name}"
     if quoted or (root / "src" / name).is_file():
         return f"{folder} may include include/gradwire only, not {name}"
-    return library_breach("public" if folder == "include/gradwire" else folder, name)
+    is_public = folder == "include/gradwire"
+    return library_breach(f"gradwire/{path.name}" if is_public else folder, name)
 
 
 def layer_breaches(root: Path) -> list[str]:
@@ -238,6 +241,11 @@ def write(root: Path, name: str, text: str = "") -> None:
         ("src/lossless/a.h", "<nlohmann/json.hpp>", True),
         ("src/api/a.cc", '"lossless/b.h"', False),
         ("src/lossless/a.h", '"api/b.h"', True),
+        ("src/mpi/a.h", '"lossless/b.h"', False),
+        ("src/mpi/a.h", "<mpi.h>", False),
+        ("src/mpi/a.h", '"api/b.h"', True),
+        ("src/api/a.cc", "<mpi.h>", True),
+        ("src/api/a.cc", '"mpi/b.h"', True),
         ("src/elsewhere/a.h", "<vector>", True),
         ("cli/a.cc", '"b.h"', False),
         ("cli/a.cc", '"gradwire/compress.h"', False),
@@ -250,6 +258,8 @@ def write(root: Path, name: str, text: str = "") -> None:
         ("examples/a.cc", '"base/b.h"', True),
         ("include/gradwire/a.h", "<vector>", False),
         ("include/gradwire/a.h", "<fmt/format.h>", True),
+        ("include/gradwire/a.h", "<mpi.h>", True),
+        ("include/gradwire/mpi.h", "<mpi.h>", False),
         ("include/gradwire/a.h", '"base/b.h"', True),
     ],
 )
@@ -257,7 +267,7 @@ def test_an_include_is_a_breach_exactly_where_the_table_says_so(
     tmp_path: Path, source: str, include: str, is_breach: bool
 ) -> None:
     layers = ["base", "simd", "stages/predict", "stages/entropy", "frame", "lossless", "lossy"]
-    for layer in [*layers, "api"]:
+    for layer in [*layers, "api", "mpi"]:
         write(tmp_path, f"src/{layer}/b.h")
     write(tmp_path, "cli/b.h")
     write(tmp_path, source, f"// A comment.\n#include {include}\n")

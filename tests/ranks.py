@@ -45,9 +45,9 @@ def run_ranks(
     A rank that has not ended ``limit_s`` seconds after the start is killed: "hung".
     """
     # A server that has imported torch once forks the ranks: they start in milliseconds. (DDP and
-    # optimizers import _dynamo, which takes longer than all the rest.)
+    # optimizers import _dynamo, which takes longer than all the rest; FSDP is slow to import too.)
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["gradwire.torch", "torch._dynamo"])
+    context.set_forkserver_preload(["gradwire.torch", "torch._dynamo", "torch.distributed.fsdp"])
     path, name = worker.__code__.co_filename, worker.__name__
     port = _free_port()
     ranks = []

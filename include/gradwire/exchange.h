@@ -34,6 +34,9 @@ struct ExchangeOptions {
   SumOrder order = SumOrder::rank;
   bool mean = true;                      ///< the mean over ranks, else the sum
   std::uint32_t piece_elements = 65536;  ///< elements that are encoded and sent at a time
+  /// The tensors are those of one shard, and the bucket is one such shard for each rank, that of
+  /// rank 0 first. Otherwise shards are cut from the bucket as suits two_shot.
+  bool even_shards = false;
 };
 
 /// A move that a transport makes with all ranks together: `send` holds what goes to rank 0, 1, ...,
@@ -56,13 +59,13 @@ struct WayBytes {
 /// Bytes of one exchange, by the way they went, and where its time went.
 struct ExchangeStats {
   WayBytes to_owners;    ///< values, to those that add
-  WayBytes from_owners;  ///< sums, sent back; nothing for gather_merge
+  WayBytes from_owners;  ///< sums, sent back; what all_gather sends
   double encode_s = 0, decode_s = 0;
 };
 
-/// An all-reduce of one bucket. All ranks make the same steps in the same order; which steps there
-/// are follows from shapes and options alone, never from data or time. Steps may be in flight
-/// together: next() gives them as soon as their lengths are known.
+/// An all-reduce, reduce-scatter or all-gather of one bucket. All ranks make the same steps in the
+/// same order; which steps there are follows from shapes and options alone, never from data or
+/// time. Steps may be in flight together: next() gives them as soon as their lengths are known.
 class Exchange {
  public:
   virtual ~Exchange() = default;
@@ -109,6 +112,13 @@ class ExchangeBucket {
   /// Every rank sends its whole bucket to all others and adds for itself: one way only, W - 1
   /// buckets. The same bits as two_shot.
   std::unique_ptr<Exchange> gather_merge(std::span<std::uint8_t> data, std::uint32_t step);
+  /// Shards go to their owners, which add them: the first half of two_shot, with the same bits.
+  /// This rank's shard is overwritten, the others are only read. Needs even_shards, else throws
+  /// invalid_argument.
+  std::unique_ptr<Exchange> reduce_scatter(std::span<std::uint8_t> data, std::uint32_t step);
+  /// Every rank sends its own shard, as it is, to all others, which put it in its place. Needs
+  /// even_shards, else throws invalid_argument.
+  std::unique_ptr<Exchange> all_gather(std::span<std::uint8_t> data, std::uint32_t step);
 
  private:
   struct State;

@@ -24,11 +24,14 @@ using ErrorTuple = nb::typed<nb::tuple, int, nb::str, nb::str>;
 void make_bucket(ExchangeBucket* place, std::uint32_t index, std::string_view dtype,
                  const std::vector<Shape>& shapes, unsigned rank, unsigned world,
                  const CompressOptions& compress, SumOrder order, bool mean,
-                 std::uint32_t piece_elements) {
+                 std::uint32_t piece_elements, bool even_shards) {
   std::vector<BucketTensor> tensors;
   for (const Shape& shape : shapes) tensors.push_back({shape});
-  const ExchangeOptions options{
-      .compress = compress, .order = order, .mean = mean, .piece_elements = piece_elements};
+  const ExchangeOptions options{.compress = compress,
+                                .order = order,
+                                .mean = mean,
+                                .piece_elements = piece_elements,
+                                .even_shards = even_shards};
   new (place) ExchangeBucket(index, parse_dtype(dtype), std::move(tensors), rank, world, options);
 }
 
@@ -40,6 +43,16 @@ std::unique_ptr<Exchange> two_shot(ExchangeBucket& bucket, const OutputBytes& da
 std::unique_ptr<Exchange> gather_merge(ExchangeBucket& bucket, const OutputBytes& data,
                                        std::uint32_t step) {
   return bucket.gather_merge(span_of(data), step);
+}
+
+std::unique_ptr<Exchange> reduce_scatter(ExchangeBucket& bucket, const OutputBytes& data,
+                                         std::uint32_t step) {
+  return bucket.reduce_scatter(span_of(data), step);
+}
+
+std::unique_ptr<Exchange> all_gather(ExchangeBucket& bucket, const OutputBytes& data,
+                                     std::uint32_t step) {
+  return bucket.all_gather(span_of(data), step);
 }
 
 Sizes to_list(const std::vector<std::size_t>& sizes) {
@@ -111,12 +124,16 @@ void bind_exchange(nb::module_& module) {
   // An exchange works on the memory of its bucket and of its data: it keeps both.
   nb::class_<ExchangeBucket>(module, "ExchangeBucket")
       .def("__init__", &make_bucket, "index"_a, "dtype"_a, "shapes"_a, "rank"_a, "world"_a,
-           "options"_a, "order"_a, "mean"_a, "piece_elements"_a)
+           "options"_a, "order"_a, "mean"_a, "piece_elements"_a, "even_shards"_a = false)
       .def("bytes", &ExchangeBucket::bytes)
       .def("reset", &ExchangeBucket::reset)
       .def("two_shot", &two_shot, "data"_a.noconvert(), "step"_a, nb::keep_alive<0, 1>(),
            nb::keep_alive<0, 2>())
       .def("gather_merge", &gather_merge, "data"_a.noconvert(), "step"_a, nb::keep_alive<0, 1>(),
+           nb::keep_alive<0, 2>())
+      .def("reduce_scatter", &reduce_scatter, "data"_a.noconvert(), "step"_a,
+           nb::keep_alive<0, 1>(), nb::keep_alive<0, 2>())
+      .def("all_gather", &all_gather, "data"_a.noconvert(), "step"_a, nb::keep_alive<0, 1>(),
            nb::keep_alive<0, 2>());
 }
 

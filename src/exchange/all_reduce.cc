@@ -1,4 +1,4 @@
-// The exact all-reduces of gradwire/exchange.h.
+// The exchanges of gradwire/exchange.h: exact all-reduces and the halves of one.
 
 #include <algorithm>
 
@@ -18,6 +18,7 @@ struct ExchangeBucket::State {
   unsigned rank, world;
   AdditionRule rule;
   PieceCoder coder;
+  bool even_shards;
   std::vector<Shard> shards;  ///< one a rank
   Shard whole;                ///< for gather_merge
   Rooms to_owners, from_owners, to_all;
@@ -41,10 +42,12 @@ constexpr std::size_t kLag = 10;
 
 /// One or two flows, the second one some messages behind the first, then the scaling that a rule
 /// leaves for the end. The order of steps follows from the numbers of messages alone.
-class AllReduce final : public Exchange {
+class Flows final : public Exchange {
  public:
-  AllReduce(PieceCoder& coder, const AdditionRule& rule, std::span<std::uint8_t> data)
-      : rule_(rule), data_(data), memory_(coder, data.data(), stats_) {}
+  /// `sums`: the part of the bucket that holds sums in the end.
+  Flows(PieceCoder& coder, const AdditionRule& rule, std::span<std::uint8_t> data,
+        std::span<std::uint8_t> sums)
+      : rule_(rule), sums_(sums), memory_(coder, data.data(), stats_) {}
 
   void add(const exchange::FlowShape& shape, std::unique_ptr<exchange::PieceHandler> handler,
            Rooms& rooms, WayBytes ExchangeStats::* way) {
@@ -72,7 +75,7 @@ class AllReduce final : public Exchange {
     flow.complete(received);
     lost_ = flow.lost();
     if (!lost_ && done() && !failure_.error())
-      exchange::scale(rule_, data_.data(), data_.size() / element_size(rule_.dtype));
+      exchange::scale(rule_, sums_.data(), sums_.size() / element_size(rule_.dtype));
   }
   bool done() const noexcept override {
     return lost_ || std::ranges::all_of(flows_, [](const auto& flow) { return flow.done(); });
@@ -97,7 +100,7 @@ class AllReduce final : public Exchange {
   }
 
   AdditionRule rule_;
-  std::span<std::uint8_t> data_;
+  std::span<std::uint8_t> sums_;
   ExchangeStats stats_;
   exchange::Failure failure_;
   exchange::BucketMemory memory_;
@@ -133,6 +136,19 @@ void check_pieces(const std::vector<Shard>& shards, const PieceCoder& coder) {
   }
 }
 
+Shard joined(const std::vector<Shard>& shards) {
+  Shard whole;
+  for (const Shard& shard : shards) whole.insert(whole.end(), shard.begin(), shard.end());
+  return whole;
+}
+
+void check_even(bool even_shards) {
+  if (!even_shards) {
+    fail(ErrorKind::invalid_argument,
+         "even_shards: false given; a reduce-scatter or all-gather needs it");
+  }
+}
+
 void check_memory(std::uint64_t wanted, std::span<std::uint8_t> data) {
   if (data.size() != wanted) {
     fail(ErrorKind::invalid_argument, "data: {} bytes given, the bucket has {}", data.size(),
@@ -160,16 +176,21 @@ ExchangeBucket::ExchangeBucket(std::uint32_t index, DType dtype, std::vector<Buc
                                unsigned rank, unsigned world, const ExchangeOptions& options) {
   exchange::check_settings(dtype, rank, world, options);
   const AdditionRule rule{dtype, options.order, world, options.mean,
-                          exchange::count_elements(tensors)};
+                          exchange::bucket_elements(tensors, world, options)};
   const std::uint64_t piece = options.piece_elements;
+  std::vector<Shard> shards = options.even_shards ? exchange::repeat_shard(tensors, world, piece)
+                                                  : exchange::cut_bucket(tensors, world, piece);
+  Shard whole =
+      options.even_shards ? joined(shards) : std::move(exchange::cut_bucket(tensors, 1, piece)[0]);
   state_.reset(
       new State{{.bucket = index, .agreement = exchange::agreement_of(rule, options, tensors)},
                 rank,
                 world,
                 rule,
                 PieceCoder(dtype, options.compress),
-                exchange::cut_bucket(tensors, world, piece),
-                std::move(exchange::cut_bucket(tensors, 1, piece)[0]),
+                options.even_shards,
+                std::move(shards),
+                std::move(whole),
                 {},
                 {},
                 {}});
@@ -191,7 +212,7 @@ std::unique_ptr<Exchange> ExchangeBucket::two_shot(std::span<std::uint8_t> data,
                                                    std::uint32_t step) {
   State& s = *state_;
   check_memory(bytes(), data);
-  auto reduce = std::make_unique<AllReduce>(s.coder, s.rule, data);
+  auto reduce = std::make_unique<Flows>(s.coder, s.rule, data, data);
   if (s.world == 1 || data.empty()) return reduce;
   reduce->add(s.flow(step, 1, most_pieces(s.shards)),
               exchange::to_owners(reduce->memory(), s.rule, s.shards, s.rank), s.to_owners,
@@ -206,12 +227,39 @@ std::unique_ptr<Exchange> ExchangeBucket::gather_merge(std::span<std::uint8_t> d
                                                        std::uint32_t step) {
   State& s = *state_;
   check_memory(bytes(), data);
-  auto reduce = std::make_unique<AllReduce>(s.coder, s.rule, data);
+  auto reduce = std::make_unique<Flows>(s.coder, s.rule, data, data);
   if (s.world == 1 || data.empty()) return reduce;
   reduce->add(s.flow(step, 3, s.whole.size()),
               exchange::to_all(reduce->memory(), s.rule, s.whole, s.rank), s.to_all,
               &ExchangeStats::to_owners);
   return reduce;
+}
+
+std::unique_ptr<Exchange> ExchangeBucket::reduce_scatter(std::span<std::uint8_t> data,
+                                                         std::uint32_t step) {
+  State& s = *state_;
+  check_even(s.even_shards);
+  check_memory(bytes(), data);
+  const std::size_t shard = data.size() / s.world;
+  auto reduce = std::make_unique<Flows>(s.coder, s.rule, data, data.subspan(s.rank * shard, shard));
+  if (s.world == 1 || data.empty()) return reduce;
+  reduce->add(s.flow(step, 1, most_pieces(s.shards)),
+              exchange::to_owners(reduce->memory(), s.rule, s.shards, s.rank), s.to_owners,
+              &ExchangeStats::to_owners);
+  return reduce;
+}
+
+std::unique_ptr<Exchange> ExchangeBucket::all_gather(std::span<std::uint8_t> data,
+                                                     std::uint32_t step) {
+  State& s = *state_;
+  check_even(s.even_shards);
+  check_memory(bytes(), data);
+  auto gather = std::make_unique<Flows>(s.coder, s.rule, data, data.first(0));
+  if (s.world == 1 || data.empty()) return gather;
+  gather->add(s.flow(step, 2, most_pieces(s.shards)),
+              exchange::from_owners(gather->memory(), s.shards, s.rank), s.from_owners,
+              &ExchangeStats::from_owners);
+  return gather;
 }
 
 }  // namespace gradwire

@@ -77,4 +77,16 @@ std::vector<Shard> cut_bucket(const std::vector<BucketTensor>& tensors, std::siz
   return shards;
 }
 
+std::vector<Shard> repeat_shard(const std::vector<BucketTensor>& tensors, std::size_t count,
+                                std::uint64_t piece_elements) {
+  const Shard first = std::move(cut_bucket(tensors, 1, piece_elements)[0]);
+  std::uint64_t elements = 0;
+  for (const Piece& piece : first) elements += piece.elements;
+  std::vector<Shard> shards(count, first);
+  for (std::size_t k = 0; k < count; ++k)
+    for (Piece& piece : shards[k])
+      for (Part& part : piece.parts) part.first += k * elements;
+  return shards;
+}
+
 }  // namespace gradwire::exchange

@@ -31,6 +31,10 @@ using Shard = std::vector<Piece>;
 std::vector<Shard> cut_bucket(const std::vector<BucketTensor>& tensors, std::size_t count,
                               std::uint64_t piece_elements);
 
+/// `count` equal shards, one behind the other, each of them these tensors.
+std::vector<Shard> repeat_shard(const std::vector<BucketTensor>& tensors, std::size_t count,
+                                std::uint64_t piece_elements);
+
 std::uint64_t element_count(const BucketTensor& tensor);
 
 }  // namespace gradwire::exchange

@@ -49,13 +49,22 @@ std::uint64_t count_elements(const std::vector<BucketTensor>& tensors) {
   return total;
 }
 
+std::uint64_t bucket_elements(const std::vector<BucketTensor>& tensors, unsigned world,
+                              const ExchangeOptions& options) {
+  const std::uint64_t total = count_elements(tensors);
+  if (!options.even_shards) return total;
+  if (total > kMaxElements / world)
+    fail(ErrorKind::invalid_argument, "tensors: {} shards have more than 2^56 elements", world);
+  return total * world;
+}
+
 std::uint64_t agreement_of(const AdditionRule& rule, const ExchangeOptions& options,
                            const std::vector<BucketTensor>& tensors) {
   Bytes bytes;
   ByteWriter out(bytes);
   out.u8(static_cast<std::uint8_t>(rule.dtype));
   out.u8(static_cast<std::uint8_t>(rule.order));
-  out.u8(rule.mean ? 1 : 0);
+  out.u8(static_cast<std::uint8_t>((rule.mean ? 1 : 0) | (options.even_shards ? 2 : 0)));
   out.u32(rule.world);
   out.u32(options.piece_elements);
   for (const BucketTensor& tensor : tensors) {

@@ -10,8 +10,12 @@ namespace gradwire::exchange {
 
 void check_settings(DType dtype, unsigned rank, unsigned world, const ExchangeOptions& options);
 
-/// The elements of a bucket whose shapes the format can say.
+/// The elements of tensors whose shapes the format can say.
 std::uint64_t count_elements(const std::vector<BucketTensor>& tensors);
+
+/// The elements of a bucket: of its tensors, or of a shard of them for each rank.
+std::uint64_t bucket_elements(const std::vector<BucketTensor>& tensors, unsigned world,
+                              const ExchangeOptions& options);
 
 /// What must be alike on all ranks, as a number: messages of another one are refused.
 std::uint64_t agreement_of(const AdditionRule& rule, const ExchangeOptions& options,

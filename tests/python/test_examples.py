@@ -73,6 +73,18 @@ def test_an_example_builds_against_the_installed_library_and_runs(programs, name
     assert "DIFFERENT" not in output
 
 
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_the_mpi_example_averages_alike_on_all_ranks(programs, ranks: int) -> None:
+    if not (programs / "mpi_average").exists():
+        pytest.skip("gradwire was built without MPI")
+    allowed = {f"OMPI_{name}": "1" for name in ("ALLOW_RUN_AS_ROOT", "ALLOW_RUN_AS_ROOT_CONFIRM")}
+    environment = {**os.environ, **allowed, "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+    command = ["mpirun", "-n", str(ranks), str(programs / "mpi_average")]
+    output = run(command, env=environment, timeout=120)
+    assert "all ranks have the same bits, near those of MPI_Allreduce" in output
+    assert "DIFFERENT" not in output
+
+
 def test_the_python_example_runs() -> None:
     output = run([sys.executable, str(EXAMPLES / "python_round_trip.py")])
     assert "every bit came back" in output
@@ -84,13 +96,16 @@ def test_every_example_is_tested() -> None:
         "CMakeLists.txt",
         "c_round_trip.c",
         "cpp_round_trip.cc",
+        "mpi_average.cc",
         "python_round_trip.py",
     }
 
 
 def test_the_installed_headers_are_the_public_ones(prefix: Path) -> None:
     installed = {path.name for path in (prefix / "include" / "gradwire").iterdir()}
-    assert installed == {path.name for path in (ROOT / "include" / "gradwire").glob("*.h")}
+    public = {path.name for path in (ROOT / "include" / "gradwire").glob("*.h")}
+    assert installed - {"mpi.h"} == public - {"mpi.h"}
+    assert ("mpi.h" in installed) == any(prefix.glob("lib*/**/libgradwire_mpi.*"))
 
 
 # --- README.md -----------------------------------------------------------------------------------

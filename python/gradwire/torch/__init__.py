@@ -1,4 +1,4 @@
-"""Gradients of PyTorch's DistributedDataParallel, sent compressed: the same bits, fewer bytes.
+"""Gradients of PyTorch's DDP and FSDP, sent compressed: the same bits, fewer bytes.
 
     model = DistributedDataParallel(module)
     gradwire.torch.attach(model, "lossless")
@@ -17,8 +17,19 @@ if not _distributed.is_available():
     raise ImportError("gradwire.torch needs a PyTorch that is built with torch.distributed")
 
 from gradwire.torch._hook import attach, hook, stats
+from gradwire.torch._sharded import ShardedState
 from gradwire.torch._state import HookState
 from gradwire.torch._stats import Stats, Way
-from gradwire.torch.reference import reference_mean
+from gradwire.torch.reference import reference_mean, reference_reduce_scatter
 
-__all__ = ["HookState", "Stats", "Way", "attach", "hook", "reference_mean", "stats"]
+__all__ = [
+    "HookState",
+    "ShardedState",
+    "Stats",
+    "Way",
+    "attach",
+    "hook",
+    "reference_mean",
+    "reference_reduce_scatter",
+    "stats",
+]

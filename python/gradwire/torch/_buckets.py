@@ -9,12 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from gradwire import _core
-from gradwire.dtypes import numpy_dtype
 from gradwire.torch._layout import Layout
 from gradwire.torch._options import Options
 from gradwire.torch._peers import Peers
-
-_PIECE_BYTES = 96 * 1024  # larger ones leave a slow link idle between them: bench/training
 
 
 class Buckets:
@@ -60,5 +57,5 @@ class Buckets:
             options.spec.compress_options(),
             getattr(_core.SumOrder, options.order),
             True,
-            options.piece_elements or _PIECE_BYTES // numpy_dtype(dtype).itemsize,
+            options.piece_of(dtype),
         )

@@ -1,11 +1,11 @@
 """The ways in: ``attach`` for a model, ``hook`` for a pair to register by hand, ``stats``.
 
-In: a DDP model, a spec. Out: gradients that travel compressed. Assumes: all ranks call it alike.
+In: a DDP or FSDP model, a spec. Out: gradients that travel compressed. Assumes: all ranks call it
+alike.
 """
 
 from __future__ import annotations
 
-import logging
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -13,13 +13,13 @@ from typing import Any
 from torch.nn.parallel import DistributedDataParallel
 
 from gradwire.errors import ArgumentError
-from gradwire.torch._options import Options, make_options
-from gradwire.torch._peers import Peers, seconds_to_timeout
+from gradwire.torch._joining import Wishes, join
+from gradwire.torch._peers import Peers
+from gradwire.torch._sharded import ShardedState, attach_sharded, is_sharded
 from gradwire.torch._state import HookState
 from gradwire.torch._stats import Stats
 
-_logger = logging.getLogger("gradwire.torch")
-_states: weakref.WeakKeyDictionary[Any, HookState] = weakref.WeakKeyDictionary()
+_states: weakref.WeakKeyDictionary[Any, HookState | ShardedState] = weakref.WeakKeyDictionary()
 
 DdpHook = Callable[[HookState, Any], Any]
 
@@ -52,27 +52,41 @@ def hook(
     all-reduce. Raises ArgumentError, on every rank, for a bad option or when ranks differ in
     options or library version.
     """
-    state = _make_state(spec, group, order, exchange, piece_elements, timeout)
-    return state, _make_hook()
+    wishes = Wishes(spec, order, exchange, piece_elements, timeout)
+    options, peers = join(group, wishes, "", lambda options: None, Peers.adds_like_gloo)
+    return HookState(options, peers), _make_hook()
 
 
-def attach(model: Any, spec: str, rules: Any = None, **options: Any) -> HookState:
-    """Send the gradients of a DDP model as a spec says.
+def attach(model: Any, spec: str, rules: Any = None, **options: Any) -> HookState | ShardedState:
+    """Send the gradients of a DDP or FSDP model as a spec says; with FSDP2 its parameters too.
 
-    model: DistributedDataParallel, also inside ``torch.compile``, before its first backward pass
-    and without another hook. spec, options: as for ``hook``. rules: not there yet; None.
+    model: DistributedDataParallel, a model that ``fully_shard`` has been applied to (FSDP2), or
+    FullyShardedDataParallel (FSDP1), also inside ``torch.compile``, before its first pass and
+    without another hook. spec, options: as for ``hook``; for sharded models no ``group`` (theirs
+    are used) and "lossless" or "none" alone. replicate_group: FSDP2 only; a process group of ranks
+    that hold the same shards, over which gradients are averaged as well (the slow hop of HSDP).
+    rules: not there yet; None.
     Returns the state; ``stats(model)`` and ``state.state_dict()`` are what it is for.
     Raises ArgumentError for what cannot be done, and as ``hook``.
     """
-    ddp = _ddp_of(model)
+    plain = getattr(model, "_orig_mod", model)  # of torch.compile
     if rules is not None:
         raise ArgumentError("rules by parameter are not there yet: one spec holds for the model")
-    if ddp in _states:
-        raise ArgumentError("this model has a gradwire hook already; DDP takes one")
-    options.setdefault("group", ddp.process_group)
-    state, ddp_hook = hook(spec, **options)
-    ddp.register_comm_hook(state, ddp_hook)
-    _states[ddp] = state
+    if not isinstance(plain, DistributedDataParallel) and not is_sharded(plain):
+        raise ArgumentError(
+            f"{type(plain).__name__} is no DistributedDataParallel, nor sharded by fully_shard or "
+            "FullyShardedDataParallel; wrap or shard the model and attach to the result"
+        )
+    if plain in _states:
+        raise ArgumentError("this model has a gradwire hook already; a model takes one")
+    state: HookState | ShardedState
+    if isinstance(plain, DistributedDataParallel):
+        options.setdefault("group", plain.process_group)
+        state, ddp_hook = hook(spec, **options)
+        plain.register_comm_hook(state, ddp_hook)
+    else:
+        state = attach_sharded(plain, spec, **options)
+    _states[plain] = state
     return state
 
 
@@ -81,51 +95,10 @@ def stats(model: Any) -> Stats:
 
     Raises ArgumentError for a model without a hook of gradwire.
     """
-    ddp = _ddp_of(model)
-    if ddp not in _states:
+    plain = getattr(model, "_orig_mod", model)
+    if plain not in _states:
         raise ArgumentError("this model has no hook from gradwire.torch.attach")
-    return _states[ddp].stats()
-
-
-def _make_state(
-    spec: object,
-    group: Any,
-    order: object,
-    exchange: object,
-    piece_elements: object,
-    timeout: float | None,
-) -> HookState:
-    refusal: ArgumentError | None = None
-    limit = None
-    try:
-        limit = seconds_to_timeout(timeout)
-        options = make_options(spec, order or "gloo", exchange, piece_elements)
-        facts = f"{options.facts()}{'' if order else ' by default'}"
-    except ArgumentError as error:  # the others are told before it is raised
-        refusal, facts = error, f"an error: {error}"
-    try:
-        peers = Peers(group, limit)
-        peers.agree(facts)
-    except ArgumentError:
-        if refusal is None:
-            raise
-    if refusal is not None:
-        raise refusal
-    return HookState(_settle_order(options, order is not None, peers), peers)
-
-
-def _settle_order(options: Options, is_explicit: bool, peers: Peers) -> Options:
-    if options.order != "gloo" or not options.spec.method or peers.world < 2:
-        return options
-    if peers.adds_like_gloo():
-        return options
-    if is_explicit:
-        raise ArgumentError(
-            "order='gloo': this PyTorch's Gloo adds in another order than the one known here; "
-            "use order='rank'"
-        )
-    _logger.warning("this PyTorch's Gloo adds in an unknown order; sums are made in rank order")
-    return options.with_order("rank")
+    return _states[plain].stats()
 
 
 def _make_hook() -> DdpHook:
@@ -134,15 +107,3 @@ def _make_hook() -> DdpHook:
         return state.reduce(bucket)
 
     return gradwire_hook
-
-
-def _ddp_of(model: Any) -> Any:
-    unwrapped = getattr(model, "_orig_mod", model)  # of torch.compile
-    if isinstance(unwrapped, DistributedDataParallel):
-        return unwrapped
-    kind = type(unwrapped).__name__
-    if "FullyShardedDataParallel" in kind or kind.startswith("FSDP"):
-        raise ArgumentError(f"{kind}: sharded models are not there yet; only DDP is")
-    raise ArgumentError(
-        f"{kind} is no DistributedDataParallel; wrap the model in it and attach to the wrapper"
-    )

@@ -6,12 +6,14 @@ import os
 from dataclasses import dataclass, replace
 
 import gradwire
+from gradwire.dtypes import numpy_dtype
 from gradwire.errors import ArgumentError
 from gradwire.torch._spec import Spec, parse_spec
 
 _WAYS = ("auto", "two_shot", "gather_merge")
 _ORDERS = ("gloo", "rank")
 _MAX_PIECE = 2**24
+_PIECE_BYTES = 96 * 1024  # larger ones leave a slow link idle between them: bench/training
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,10 @@ class Options:
         if self.exchange != "auto":
             return self.exchange
         return "gather_merge" if world == 2 else "two_shot"
+
+    def piece_of(self, dtype: str) -> int:
+        """Elements of a dtype that are encoded and sent at a time."""
+        return self.piece_elements or _PIECE_BYTES // numpy_dtype(dtype).itemsize
 
     def facts(self) -> str:
         """One line that is the same on ranks that understand each other."""

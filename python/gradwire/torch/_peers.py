@@ -66,7 +66,7 @@ class Peers:
         return bool(verdict.item())
 
     def _adds_like_gloo(self, dtype: Any, n: int) -> bool:
-        inputs = [_probe_values(rank, n).to(dtype) for rank in range(self.world)]
+        inputs = [probe_values(rank, n).to(dtype) for rank in range(self.world)]
         expected = reference_mean(inputs, "gloo")
         own = inputs[self.rank].mul_(1.0 / self.world)
         dist.all_reduce(own, group=self.group)
@@ -139,7 +139,7 @@ def _timeout_of(group: Any) -> timedelta:
     return timeout
 
 
-def _probe_values(rank: int, n: int) -> Any:
+def probe_values(rank: int, n: int) -> Any:
     """Floats of many exponents, the same on every machine, so that each order gives other bits."""
     mixed = (torch.arange(n) + 1) * 2654435761 + (rank + 1) * 40503 * 65537
     mixed ^= mixed >> 13

@@ -14,11 +14,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from gradwire import _core, errors
+from gradwire import _core
 from gradwire.dtypes import parse_dtype
 from gradwire.errors import ArgumentError, GradwireError, TransportError
 from gradwire.torch._buckets import Buckets
 from gradwire.torch._jobs import Fifo, Job, Watch
+from gradwire.torch._kinds import KINDS, TRANSPORT, kind_of
 from gradwire.torch._layout import Layout, bucket_shapes
 from gradwire.torch._options import Options
 from gradwire.torch._peers import Peers, lost_peers
@@ -27,17 +28,6 @@ from gradwire.torch._transport import CollectiveError, Transport
 
 _EXCHANGED = {torch.float32, torch.float64, torch.bfloat16, torch.float16}
 _CASTABLE = {torch.float32, torch.float64}
-_KINDS = {
-    1: errors.ArgumentError,
-    2: errors.UnsupportedError,
-    3: errors.TruncatedError,
-    4: errors.CorruptError,
-    5: errors.LimitError,
-    6: errors.TransportError,
-    7: errors.FileError,
-}
-_KIND_OF = {error: kind for kind, error in _KINDS.items()}
-_TRANSPORT = 6
 
 
 class DisagreementError(ArgumentError):
@@ -62,7 +52,7 @@ class HookState:
         self._open: list[Job] = []
         self._progress = time.monotonic()
         self._is_dead = False  # no more collectives can be made
-        self._has_failed = False  # a step that has ended, on all ranks
+        self._has_failed = False  # in a step that has ended, in order unless this rank is dead
         self._step = 0
         self._next_index = 0
         self._buckets = Buckets(options, peers)
@@ -228,7 +218,7 @@ class HookState:
         data = buffer.view(torch.uint8).numpy()
         exchange = self._buckets.exchange(layout, parse_dtype(buffer.dtype), data, self._step)
         if self.error is not None:
-            exchange.cancel(_kind_of(self.error), str(self.error))
+            exchange.cancel(kind_of(self.error), str(self.error))
         self._transport.run(exchange)
         self._counters.add_exchange(exchange.stats(), self._transport.take_wait_s())
         self._judge(exchange)
@@ -238,15 +228,15 @@ class HookState:
         if error is None:
             return
         kind, _, message = error
-        is_told = kind == _TRANSPORT and not exchange.lost()  # the peer publishes the cause
-        self._fail(_KINDS[kind](message), publish=not is_told)
+        is_told = kind == TRANSPORT and not exchange.lost()  # the peer publishes the cause
+        self._fail(KINDS[kind](message), publish=not is_told)
         if exchange.lost():
             self._die(self.error)
 
     def _join_verdicts(self) -> None:
         """End a step: no rank may go on with gradients that another one could not decode."""
         if self.options.spec.method:
-            own = 0 if self.error is None else _kind_of(self.error) << 32 | self._peers.rank
+            own = 0 if self.error is None else kind_of(self.error) << 32 | self._peers.rank
             verdict = torch.tensor([own], dtype=torch.int64)
             self._transport.all_reduce(verdict, dist.ReduceOp.MAX)
             self._transport.take_wait_s()
@@ -258,7 +248,7 @@ class HookState:
         if not verdict or type(self.error) not in (type(None), TransportError):
             return
         rank = verdict & 0xFFFFFFFF
-        kind = _KINDS[verdict >> 32].__name__
+        kind = KINDS[verdict >> 32].__name__
         said = [self._peers.causes() or f"rank {rank} raised {kind}"]
         if self.error is not None:
             said.append(str(self.error))
@@ -284,9 +274,8 @@ class HookState:
             is_first, self._is_dead = not self._is_dead, True
         if not is_first:
             return
-        if isinstance(
-            error, DisagreementError
-        ):  # all ranks know, so that nobody waits for this one
+        if isinstance(error, DisagreementError):
+            # All ranks know, so that nobody waits for this one, and texts stay as they are.
             self._fail(error, publish=False)
             self._fail_open_futures()
             return
@@ -334,7 +323,3 @@ class HookState:
         elif waited > limit + min(5.0, limit / 4):  # the collectives' own time-out comes first
             self._die(TransportError(f"step {self._step}: no progress for {waited:.1f} s"))
         return True
-
-
-def _kind_of(error: GradwireError) -> int:
-    return _KIND_OF.get(type(error), _TRANSPORT)

@@ -34,36 +34,39 @@ class Way:
 class Stats:
     """Totals of this rank since the hook was made, or since the state that was loaded.
 
-    Times are of the communication thread, which runs beside the backward pass.
+    Times are of the communication thread, which runs beside the backward pass; sharded models wait
+    for their exchanges where they make them.
     """
 
     steps: int = 0
     buckets: int = 0
     to_owners: Way = field(default_factory=Way)  #: gradients, to those that add
     from_owners: Way = field(default_factory=Way)  #: sums, sent back; nothing for gather_merge
-    plain_bytes: int = 0  #: of buckets that went by a plain all-reduce, as they were handed over
+    reduce_scatter: Way = field(default_factory=Way)  #: gradients of sharded models
+    all_gather: Way = field(default_factory=Way)  #: parameters of sharded models
+    plain_bytes: int = 0  #: of buckets that went by a plain collective, as they were handed over
     encode_ms: float = 0.0
     wait_ms: float = 0.0
     decode_ms: float = 0.0  #: decoding; additions are not counted
 
     @property
     def exchanged(self) -> Way:
-        """Both ways together; without plain all-reduces."""
-        return self.to_owners + self.from_owners
+        """All ways together; without plain collectives."""
+        return self.to_owners + self.from_owners + self.reduce_scatter + self.all_gather
 
     @property
     def original_bytes(self) -> int:
-        """What the codec was given, both ways together."""
+        """What the codec was given, all ways together."""
         return self.exchanged.original_bytes
 
     @property
     def payload_bytes(self) -> int:
-        """Payload, both ways."""
+        """Payload, all ways."""
         return self.exchanged.payload_bytes
 
     @property
     def sent_bytes(self) -> int:
-        """All bytes of exchanges: payload, headers, padding; without plain all-reduces."""
+        """All bytes of exchanges: payload, headers, padding; without plain collectives."""
         return self.exchanged.sent_bytes
 
     @property
@@ -79,13 +82,21 @@ class Counters:
         self._lock = threading.Lock()
         self._stats = Stats()
 
-    def add_exchange(self, counted: dict[str, Any], wait_s: float) -> None:
-        """Add what ``Exchange.stats()`` gave."""
+    def add_exchange(
+        self, counted: dict[str, Any], wait_s: float, kind: str = "all_reduce"
+    ) -> None:
+        """Add what ``Exchange.stats()`` gave; kind: all_reduce, reduce_scatter, all_gather."""
+        there, back = _way(counted["to_owners"]), _way(counted["from_owners"])
         with self._lock:
             stats = self._stats
             stats.buckets += 1
-            stats.to_owners += _way(counted["to_owners"])
-            stats.from_owners += _way(counted["from_owners"])
+            if kind == "reduce_scatter":
+                stats.reduce_scatter += there
+            elif kind == "all_gather":
+                stats.all_gather += back
+            else:
+                stats.to_owners += there
+                stats.from_owners += back
             stats.encode_ms += 1e3 * counted["encode_s"]
             stats.decode_ms += 1e3 * counted["decode_s"]
             stats.wait_ms += 1e3 * wait_s
@@ -110,7 +121,7 @@ class Counters:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take over totals; counters that this version does not know are dropped."""
         totals = _known(Stats, state)
-        for way in ("to_owners", "from_owners"):
+        for way in ("to_owners", "from_owners", "reduce_scatter", "all_gather"):
             totals[way] = Way(**_known(Way, totals.get(way, {})))
         with self._lock:
             self._stats = Stats(**totals)

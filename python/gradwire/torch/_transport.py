@@ -47,14 +47,17 @@ class Transport:
             while len(in_flight) < _IN_FLIGHT and (step := exchange.next()) is not None:
                 in_flight.append(self._post(*step))
             number, received, work = in_flight.popleft()
-            self._wait(work)
+            self.wait(work)
             exchange.complete(number, received.numpy())
 
     def all_reduce(self, tensor: Any, op: Any = dist.ReduceOp.SUM) -> None:
         """One plain all-reduce, in place."""
+        self.wait(self.post_all_reduce(tensor, op))
+
+    def post_all_reduce(self, tensor: Any, op: Any) -> Any:
+        """Begin an all-reduce, in place; ``wait`` for what is returned."""
         with _collective():
-            work = dist.all_reduce(tensor, op=op, group=self.peers.group, async_op=True)
-        self._wait(work)
+            return dist.all_reduce(tensor, op=op, group=self.peers.group, async_op=True)
 
     def compare(self, lines: list[str]) -> Difference | None:
         """Compare lines over all ranks; the same answer on all of them."""
@@ -81,7 +84,8 @@ class Transport:
             )
         return number, received, work
 
-    def _wait(self, work: Any) -> None:
+    def wait(self, work: Any) -> None:
+        """Wait for a collective, on the clock."""
         with self._waiting():
             work.wait()
 

@@ -12,7 +12,7 @@ import torch
 
 from gradwire.errors import ArgumentError
 
-__all__ = ["gloo_chunk_elements", "reference_mean"]
+__all__ = ["gloo_chunk_elements", "reference_mean", "reference_reduce_scatter"]
 
 
 def reference_mean(gradients: Sequence[Any], order: str = "rank") -> Any:
@@ -35,6 +35,26 @@ def reference_mean(gradients: Sequence[Any], order: str = "rank") -> Any:
     if order == "gloo":
         return _gloo_mean(gradients)
     raise ArgumentError(f"order must be 'rank' or 'gloo', got {order!r}")
+
+
+def reference_reduce_scatter(gradients: Sequence[Any], rank: int, order: str = "gloo") -> Any:
+    """Return what one rank gets of the averaging reduce-scatter of a sharded model.
+
+    gradients: what each rank puts in: one shard for each rank, rank 0's first; as for
+    ``reference_mean``, not modified. order: "gloo": added undivided in the order of Gloo's ring
+    over the whole, each sum rounded, then divided by W: FSDP2 on Gloo. "rank": the shard of
+    ``reference_mean``. Returns a new tensor, one shard long.
+
+    >>> import torch
+    >>> reference_reduce_scatter([torch.tensor([1.0, 2.0]), torch.tensor([3.0, 6.0])], 1)
+    tensor([4.])
+    """
+    world = len(gradients)
+    if order == "gloo":
+        mean = _gloo_sum([gradient.reshape(-1) for gradient in gradients]).div_(world)
+    else:
+        mean = reference_mean(gradients, order).reshape(-1)
+    return mean.view(world, -1)[rank].clone()
 
 
 def gloo_chunk_elements(elements: int, width: int, world: int) -> int:
@@ -72,12 +92,17 @@ def _rank_mean(gradients: Sequence[Any]) -> Any:
 def _gloo_mean(gradients: Sequence[Any]) -> Any:
     world = len(gradients)
     scaled = [(gradient * (1.0 / world)).reshape(-1) for gradient in gradients]
-    mean = torch.empty_like(scaled[0])
-    chunk = max(gloo_chunk_elements(mean.numel(), mean.element_size(), world), 1)
+    return _gloo_sum(scaled).reshape(gradients[0].shape)
+
+
+def _gloo_sum(values: Sequence[Any]) -> Any:
+    world = len(values)
+    result = torch.empty_like(values[0])
+    chunk = max(gloo_chunk_elements(result.numel(), result.element_size(), world), 1)
     for c in range(world):
         part = slice(c * chunk, (c + 1) * chunk)
-        total = scaled[(c - 1) % world][part].clone()
+        total = values[(c - 1) % world][part].clone()
         for k in range(2, world + 1):
-            total += scaled[(c - k) % world][part]
-        mean[part] = total
-    return mean.reshape(gradients[0].shape)
+            total += values[(c - k) % world][part]
+        result[part] = total
+    return result

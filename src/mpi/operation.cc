@@ -1,0 +1,161 @@
+// Steps of this rank, from its hello to its end.
+
+#include "mpi/operation.h"
+
+#include <algorithm>
+
+namespace gradwire::mpi {
+namespace {
+
+void add(WayBytes& total, const WayBytes& bytes) {
+  total.original += bytes.original;
+  total.payload += bytes.payload;
+  total.headers += bytes.headers;
+  total.padding += bytes.padding;
+}
+
+void add(ExchangeStats& total, const ExchangeStats& stats) {
+  add(total.to_owners, stats.to_owners);
+  add(total.from_owners, stats.from_owners);
+  total.encode_s += stats.encode_s;
+  total.decode_s += stats.decode_s;
+}
+
+bool gathers(Route route, unsigned world) {
+  return route == Route::gather_merge || (route == Route::automatic && world == 2);
+}
+
+}  // namespace
+
+Operation::Operation(const Group& group, Call call)
+    : group_(group),
+      call_(std::move(call)),
+      streams_(group.comm, group.rank, group.world),
+      peers_(group.world),
+      words_(group.world) {
+  peers_[group.rank].ended = true;
+}
+
+bool Operation::progress(Plans& plans, std::uint32_t number) {
+  try {
+    return move(plans, number);
+  } catch (const Broken&) {
+    throw;
+  } catch (const Error& error) {
+    if (ended_) throw;
+    end({Ending::Cause::own, error.kind(), error.what()});
+  } catch (const std::exception& error) {  // memory
+    if (ended_) throw;
+    end({Ending::Cause::own, ErrorKind::limit, error.what()});
+  }
+  return true;
+}
+
+bool Operation::move(Plans& plans, std::uint32_t number) {
+  const bool starts = !started_;
+  if (starts) start(plans);
+  bool moved = starts;
+  for (unsigned p = 0; p < group_.world; ++p) moved |= listen(p);
+  if (!ended_) moved |= advance(number);
+  const auto has_ended = [](const Peer& peer) { return peer.ended; };
+  if (!is_quiet() || !ended_ || !std::ranges::all_of(peers_, has_ended)) return moved;
+  error_ = judge(words_);
+  over_ = true;
+  return true;
+}
+
+/// The hello goes out before anything can fail, so that every stream has one.
+void Operation::start(Plans& plans) {
+  started_ = true;
+  std::string& hello = words_[group_.rank].hello;
+  hello = call_.agreement();
+  streams_.send_to_all(Tag::hello, hello);
+  if (call_.error) throw Error(*call_.error);
+  buckets_ = &plans.find(call_, group_.rank, group_.world).buckets;
+}
+
+/// One step further, if that is possible.
+bool Operation::advance(std::uint32_t number) {
+  if (exchange_) return post() || complete();
+  if (bucket_ == buckets_->size()) {
+    end({});
+  } else {
+    begin_exchange(number);
+  }
+  return true;
+}
+
+void Operation::begin_exchange(std::uint32_t number) {
+  ExchangeBucket& bucket = (*buckets_)[bucket_];
+  const auto data = call_.data.subspan(element_, static_cast<std::size_t>(bucket.bytes()));
+  exchange_ = gathers(call_.options.route, group_.world) ? bucket.gather_merge(data, number)
+                                                         : bucket.two_shot(data, number);
+  if (exchange_->done()) finish_exchange();  // one rank
+}
+
+bool Operation::post() {
+  std::optional<ExchangeStep> step = exchange_->next();
+  if (exchange_->error()) throw Error(*exchange_->error());
+  if (!step) return false;
+  Incoming& incoming = incoming_.emplace_back();
+  incoming.id = step->id;
+  incoming.bytes = step->receive_bytes;
+  std::size_t total = 0;
+  for (const std::size_t bytes : incoming.bytes) {
+    incoming.offsets.push_back(total);
+    total += bytes;
+  }
+  incoming.received.resize(total);
+  incoming.requests.reserve(group_.world);
+  incoming.missing = group_.world - 1;
+  streams_.send(std::move(*step));
+  return true;
+}
+
+bool Operation::complete() {
+  if (incoming_.empty()) return false;
+  Incoming& front = incoming_.front();
+  if (front.missing > 0) {
+    check_peers();
+    return false;
+  }
+  if (!all_ended(front.requests.data(), front.requests.size())) return false;
+  exchange_->complete(front.id, front.received);
+  if (exchange_->error()) throw Error(*exchange_->error());
+  incoming_.pop_front();
+  ++completed_;
+  if (exchange_->done()) finish_exchange();
+  return true;
+}
+
+void Operation::finish_exchange() {
+  add(stats_, exchange_->stats());
+  exchange_.reset();
+  element_ += static_cast<std::size_t>((*buckets_)[bucket_].bytes());
+  ++bucket_;
+}
+
+/// Says how this rank has ended. What peers have under way to it is still taken.
+void Operation::end(Ending ending) {
+  if (exchange_) add(stats_, exchange_->stats());
+  exchange_.reset();
+  words_[group_.rank].ending = std::move(ending);
+  ended_ = true;
+  streams_.send_to_all(Tag::end, words_[group_.rank].ending.text());
+}
+
+/// Nothing of this rank's memory is in MPI's hands any more.
+bool Operation::is_quiet() {
+  if (!streams_.is_quiet()) return false;
+  const auto has_come = [](Incoming& step) {
+    return all_ended(step.requests.data(), step.requests.size());
+  };
+  return !ended_ || std::ranges::all_of(incoming_, has_come);
+}
+
+void Operation::abandon(const Error& error) {
+  error_ = error;
+  over_ = true;
+}
+
+}  // namespace gradwire::mpi
