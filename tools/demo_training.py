@@ -119,10 +119,8 @@ def curves(report: Report) -> list[plots.ModelCurves]:
 
 def show(report: Report, output: Path) -> None:
     print("\nTraining, figures of rank 0. Bytes are what this rank sends, headers included, by")
-    print(
-        "stats(); for plain DDP those of the gradient, as its all-reduce sends them. Loopback has"
-    )
-    print("no slow link: step times show what coding costs, not what it saves.\n")
+    print("stats(); for plain DDP those of the gradient, which its all-reduce sends once. Loopback")
+    print("is no slow link: step times show what coding costs, not what it saves.\n")
     print(training_table(report))
     if not all("auto" in ways for ways in report.values()):
         print("\n`auto` is left out: this version refuses it.")
@@ -148,9 +146,7 @@ def main(output: Path) -> int:
     for sentence in wrong:
         print(f"demo: {sentence}", file=sys.stderr)
     if not wrong:
-        print(
-            "\nThe loss curves are equal bit for bit, and so are the weights after the last step."
-        )
+        print("\nThe loss curves are equal bit for bit, and so are the weights at the end.")
     return int(bool(wrong))
 
 
