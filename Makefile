@@ -20,7 +20,7 @@ setup:  ## install what is missing, make .venv
 build: setup  ## the one release build: library, tool, tests, Python extension
 	@scripts/build.sh release all $(BUILD_ARGS)
 
-demo: setup  ## compress and restore real gradients, with a table and a chart
+demo: setup  ## compress and restore real gradients, train two models; tables and charts
 	@scripts/build.sh release gradwire_product $(BUILD_ARGS)
 	$(PYTHON) tools/demo.py
 

@@ -25,6 +25,7 @@ import machine  # noqa: E402
 import memory  # noqa: E402
 import peers  # noqa: E402 - of tools/
 import samples  # noqa: E402 - of tools/
+from tables import markdown_table  # noqa: E402 - of tools/
 
 LEVELS = (1, 2, 3)
 SIZES_HEADING = [
@@ -92,11 +93,6 @@ def speed_row(path: Path, iterations: int) -> dict[str, Any]:
         }
     dtype = samples.dtypes_of(samples.read_tensors(path))
     return {"sha256": samples.sha256_of(path), "dtype": dtype, "levels": levels}
-
-
-def markdown_table(heading: list[str], rows: list[list[str]]) -> str:
-    lines = [heading, ["---"] + ["--:"] * (len(heading) - 1), *rows]
-    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 
 def size_cells(name: str, row: dict[str, Any]) -> list[str]:

@@ -1,10 +1,10 @@
-"""Compress, restore and compare the sample of real gradients; print what came of it.
+"""Compress, restore and compare the sample of real gradients, train with them; print both.
 
     tools/demo.py [FOLDER]
 
-FOLDER holds .safetensors files; tests/data if left out. Everything runs through the command line
-tool, build/release/gradwire. The compressed files and a bar chart are left in demo-output/.
-Exits with 1 if a byte differs.
+FOLDER holds .safetensors files; tests/data if left out. They go through the command line tool,
+build/release/gradwire; demo_training.py then trains two models. The compressed files and two charts
+are left in demo-output/. Exits with 1 if a byte or a loss differs.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import command
+import demo_training
 import peers
 import plots
 import samples
+from tables import table
 
 OUTPUT = command.ROOT / "demo-output"
 LEVELS = (2, 3)
@@ -64,19 +66,6 @@ def measure(path: Path, size_functions: dict[str, peers.SizeOf]) -> Row:
         about["order0_bound"],
         {name: size / data_bytes for name, size in values.items()},
         {level: command.speed(path, level, SPEED_RUNS, SPEED_BYTES) for level in LEVELS},
-    )
-
-
-def table(heading: list[str], rows: list[list[str]]) -> str:
-    """Columns as wide as they need; the first to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(heading, *rows, strict=True)]
-    lines = [heading, ["-" * width for width in widths], *rows]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(width) if i else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-        )
-        for line in lines
     )
 
 
@@ -151,7 +140,7 @@ def main(folder: Path) -> int:
     print(
         f"\nEvery byte came back: {len(rows)} files, levels 2 and 3, compared with the originals."
     )
-    return 0
+    return demo_training.main(OUTPUT)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
-"""Draw size fractions as a bar chart.
+"""Draw size fractions as a bar chart, and curves of training.
 
     tools/plots.py RESULTS.json PNG
 
-In: sizes as bench/run.py writes them; the demo hands its own. Out: a PNG file.
+In: sizes as bench/run.py writes them; the demo hands its own. Out: a PNG file. Assumes: matplotlib.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from matplotlib import pyplot as plt
 
 COLOURS = ["#9aa5b1", "#c8cdd3", "#5b9bd5", "#2f6fb0", "#174a7e"]
 BOUND_COLOUR = "#d1495b"
+WAY_STYLES = [("#9aa5b1", "-", 4.0), ("#174a7e", "--", 1.6), ("#d1495b", ":", 1.6)]
 
 
 class FileBars(NamedTuple):
@@ -51,6 +53,42 @@ def draw_bars(files: Sequence[FileBars], png: Path) -> None:
     png.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(png, dpi=150)
     plt.close(figure)
+
+
+class ModelCurves(NamedTuple):
+    """Figures of each step of one model, by how its gradients were sent."""
+
+    name: str
+    losses: dict[str, list[float]]
+    step_bytes: dict[str, list[int]]
+
+
+def draw_training(models: Sequence[ModelCurves], png: Path) -> None:
+    """Draw loss above bytes a step, a column a model. Equal curves lie on each other."""
+    figure, axes = plt.subplots(
+        2, len(models), figsize=(5.2 * len(models), 6), layout="constrained", squeeze=False
+    )
+    for column, model in enumerate(models):
+        upper, lower = axes[0][column], axes[1][column]
+        megabytes = {way: [n / 1e6 for n in steps] for way, steps in model.step_bytes.items()}
+        _draw_curves(upper, model.losses)
+        _draw_curves(lower, megabytes)
+        upper.set_title(model.name, fontsize=10)
+        lower.set_ylim(bottom=0)
+        lower.set_xlabel("step")
+    axes[0][0].set_ylabel("loss on rank 0")
+    axes[1][0].set_ylabel("MB sent by rank 0 in a step")
+    axes[0][0].legend(fontsize=8, frameon=False)
+    png.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(png, dpi=150)
+    plt.close(figure)
+
+
+def _draw_curves(axes: Any, curves: dict[str, list[float]]) -> None:
+    for (way, values), style in zip(curves.items(), itertools.cycle(WAY_STYLES), strict=False):
+        colour, line, width = style
+        axes.plot(range(1, len(values) + 1), values, color=colour, ls=line, lw=width, label=way)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def bars_of_results(results: dict[str, Any]) -> list[FileBars]:

@@ -1,0 +1,178 @@
+"""The goals of training over slow links, met or missed, from what run.py measured.
+
+In: its runs. Out: sections of checks. Assumes: bench/ and tools/ on the path. A goal whose run is
+not there gives no section.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from checking import Check, Section, at_least, at_most, report
+
+TRANSPORT = 1.05
+GATHER, TO_OWNERS, BACK = 0.345, 0.35, 0.43
+STEP_MARGIN = 0.05
+ACCELERATOR = 1.25
+SLOW, QUICK = "100mbit", "1gbit"
+STORED = "lossless(coder=stored) two_shot"
+
+Run = dict[str, Any]
+Entry = dict[str, Any]  #: what one contender took
+
+
+def title(run: Run) -> str:
+    return f"{run['name']} at {run['rate'] or 'loopback'}"
+
+
+def entries(run: Run) -> dict[str, Entry]:
+    return {entry["name"]: entry for entry in run["contenders"]}
+
+
+def is_coded(name: str) -> bool:
+    """Does this contender send exact gradients through a coder of ours?"""
+    return name.startswith("lossless") and "stored" not in name
+
+
+def sent_bytes(way: dict[str, int]) -> int:
+    return way["payload_bytes"] + way["header_bytes"] + way["padding_bytes"]
+
+
+def size_fraction(*ways: dict[str, int]) -> float:
+    """All bytes of exchanges by what the codec was given; 1.0 where it was given nothing."""
+    original_bytes = sum(way["original_bytes"] for way in ways)
+    return sum(map(sent_bytes, ways)) / original_bytes if original_bytes else 1.0
+
+
+def sections(runs: list[Run]) -> list[Section]:
+    made = [_transport(runs), _sizes(runs), _steps(runs), _accelerator(runs)]
+    return [section for section in made if section.checks]
+
+
+def _transport(runs: list[Run]) -> Section:
+    checks = []
+    for run in runs:
+        known = entries(run)
+        if run["rate"] == SLOW and {"none", STORED} <= known.keys():
+            ratio = _median(known[STORED]) / _median(known["none"])
+            checks.append(at_most(f"{title(run)}: stored two_shot / none", TRANSPORT, ratio, 3))
+    note = "The same bytes through our exchange, without coding, and through Gloo's all-reduce."
+    return Section("Transport, step time", checks, note)
+
+
+def _sizes(runs: list[Run]) -> Section:
+    autocast = [run for run in runs if run["numbers"] == "amp"]
+    checks = [check for run in autocast for check in _sizes_of(run)]
+    note = (
+        "Payload, headers and padding by the bytes that were to be sent. The goals are for 2 ranks:"
+        " a sum of more has more significant bits. Runs of more ranks are reported only."
+    )
+    return Section("Size fractions under bfloat16 autocast", checks, note)
+
+
+def _sizes_of(run: Run) -> Iterator[Check]:
+    compare: Callable[[str, float, float], Check] = at_most if run["ranks"] == 2 else _beside
+    for name, entry in entries(run).items():
+        if name.partition(" ")[0] != "lossless":
+            continue
+        there, back = entry["stats"]["to_owners"], entry["stats"]["from_owners"]
+        what = f"{title(run)}: {name}"
+        if back["original_bytes"]:
+            yield compare(f"{what}, two_shot to owners", TO_OWNERS, size_fraction(there))
+            yield compare(f"{what}, two_shot back", BACK, size_fraction(back))
+        else:
+            yield compare(f"{what}, gather_merge", GATHER, size_fraction(there))
+
+
+def _beside(what: str, limit: float, measured: float) -> Check:
+    return report(what, f"{measured:.4f}", f"({limit:.4f} at 2 ranks)")
+
+
+def _steps(runs: list[Run]) -> Section:
+    slow = [run for run in runs if run["rate"] == SLOW and "no hook" in entries(run)]
+    checks = [check for run in slow for check in _steps_of(run)]
+    note = (
+        "Milliseconds. Wanted: at most (size fraction + 0.05) x communication + compute. "
+        "Communication is what no hook's bytes on the wire need at the link's rate; compute is the "
+        "rest of no hook's step, the part that communication does not hide. The size fraction is "
+        "that of stats(), both ways together. The goal is for `lossless` by the exchange that "
+        "`auto` takes; others are reported only."
+    )
+    return Section("Step time at 100 Mbit/s", checks, note)
+
+
+def _steps_of(run: Run) -> Iterator[Check]:
+    known = entries(run)
+    communication_ms, compute_ms = split_step(known["no hook"], run["rate"])
+    for name, entry in known.items():
+        if not is_coded(name):
+            continue
+        stats = entry["stats"]
+        fraction = size_fraction(stats["to_owners"], stats["from_owners"])
+        limit = (fraction + STEP_MARGIN) * communication_ms + compute_ms
+        what = (
+            f"{title(run)}: {name}; ({fraction:.3f} + {STEP_MARGIN}) x {communication_ms:.0f} + "
+            f"{compute_ms:.0f}"
+        )
+        if is_default(name, run["ranks"]):
+            yield at_most(what, limit, _median(entry), 1)
+        else:
+            yield report(what, f"{_median(entry):.1f}", f"({limit:.1f})")
+
+
+def split_step(no_hook: Entry, rate: str) -> tuple[float, float]:
+    """Communication and compute of a step without a hook, in ms; communication by its bytes."""
+    communication_ms = 1e3 * 8 * no_hook["wire_bytes"] / bits_per_s(rate)
+    communication_ms = min(communication_ms, _median(no_hook))
+    return communication_ms, _median(no_hook) - communication_ms
+
+
+def bits_per_s(rate: str) -> float:
+    """Turn "100mbit" or "1gbit" into a number."""
+    for unit, factor in (("mbit", 1e6), ("gbit", 1e9)):
+        if rate.endswith(unit):
+            return float(rate.removesuffix(unit)) * factor
+    raise ValueError(f"rate {rate!r} is no number of mbit or gbit")
+
+
+def is_default(name: str, ranks: int) -> bool:
+    """Is it `lossless` by the exchange that `auto` takes for so many ranks?"""
+    spec, _, exchange = name.partition(" ")
+    taken = "gather_merge" if ranks == 2 else "two_shot"
+    return spec == "lossless" and exchange in ("", taken)
+
+
+def _accelerator(runs: list[Run]) -> Section:
+    checks = []
+    for run in runs:
+        if run["rate"] == QUICK and run["compute_ms"] is not None and "no hook" in entries(run):
+            checks += _accelerated(run)
+    note = (
+        "Step time of no hook by ours; gradients are replayed, so that compute costs no CPU time. "
+        "The goal is for the quickest exact contender; others are reported only."
+    )
+    return Section("Accelerator at 1 Gbit/s, times as quick", checks, note)
+
+
+def _accelerated(run: Run) -> list[Check]:
+    known = entries(run)
+    gains = {
+        name: _median(known["no hook"]) / _median(entry)
+        for name, entry in known.items()
+        if is_coded(name)
+    }
+    if not gains:
+        return []
+    best = max(gains, key=lambda name: gains[name])
+    others = [
+        report(f"{title(run)}: {name}", f"{gain:.3f}")
+        for name, gain in gains.items()
+        if name != best
+    ]
+    return [at_least(f"{title(run)}: {best}", ACCELERATOR, gains[best], 3), *others]
+
+
+def _median(entry: Entry) -> float:
+    median: float = entry["step_ms"]["median"]
+    return median
