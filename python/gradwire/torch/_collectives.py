@@ -55,7 +55,7 @@ class Collectives:
         self.error: GradwireError | None = None
         self._peers = peers
         self._counters = counters
-        self._transport = Transport(peers, _nothing)
+        self._transport = Transport(peers, _nothing, asks_for_peers=True)
         self._buckets: dict[_Layout, _core.ExchangeBucket] = {}
         self._calls = 0
         self._noted: GradwireError | None = None  # of the last exchange, as this rank saw it

@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from gradwire import _core
 from gradwire.torch._agreement import Difference, first_difference
 from gradwire.torch._peers import Peers
 
+_LOOK = timedelta(seconds=1)
 _IN_FLIGHT = 8  # four messages of each way
 
 
@@ -33,6 +35,7 @@ class Transport:
 
     peers: Peers
     progress: Callable[[], None]  #: called whenever a collective has ended
+    asks_for_peers: bool = False  #: while it waits; else somebody else watches over the waiting
     wait_s: float = field(default=0.0)
 
     def run(self, exchange: _core.Exchange) -> None:
@@ -87,6 +90,9 @@ class Transport:
     def wait(self, work: Any) -> None:
         """Wait for a collective, on the clock."""
         with self._waiting():
+            while self.asks_for_peers and not _has_ended(work):
+                if self.peers.has_a_rank_left():
+                    raise RuntimeError("a peer has left the group")
             work.wait()
 
     @contextlib.contextmanager
@@ -96,6 +102,13 @@ class Transport:
             yield
         self.wait_s += time.monotonic() - start
         self.progress()
+
+
+def _has_ended(work: Any) -> bool:
+    """Wait for a collective, but not for long."""
+    with contextlib.suppress(RuntimeError):  # of the time-out, or its own: wait() raises that again
+        work.wait(_LOOK)
+    return bool(work.is_completed())
 
 
 @contextlib.contextmanager
