@@ -4,7 +4,8 @@
     bench/training/run.py [--quick] [--output DIR] [--only NAME]
 
 In: nothing; needs root for network namespaces and skips shaped links, with a message, where it
-cannot make them. Out: DIR/training.json, one entry a run. Assumes: two cores, nothing else running;
+cannot make them. Out: DIR/training.json, one entry a run;
+those that --only leaves out stay in it. Assumes: two cores, nothing else running;
 ranks have one each. report.py makes tables and the plot of it.
 """
 
@@ -167,9 +168,14 @@ def _print(title: str, contenders: list[dict[str, Any]], seconds: float) -> None
 
 
 def _save(folder: pathlib.Path, results: list[dict[str, Any]]) -> None:
+    """Runs that were not made now stay as they are in the file."""
     folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({**machine.provenance(), "runs": results}, indent=1)
-    (folder / "training.json").write_text(text + "\n")
+    path = folder / "training.json"
+    old = json.loads(path.read_text())["runs"] if path.exists() else []
+    made = {(run["name"], run["rate"]) for run in results}
+    kept = [run for run in old if (run["name"], run["rate"]) not in made]
+    text = json.dumps({**machine.provenance(), "runs": [*kept, *results]}, indent=1)
+    path.write_text(text + "\n")
 
 
 if __name__ == "__main__":

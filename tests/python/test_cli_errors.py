@@ -360,7 +360,11 @@ def test_a_signal_ends_the_process_and_removes_the_temporary_file(
 ) -> None:
     path = tmp_path / "big.bin"
     path.write_bytes(np.random.default_rng(6).bytes(1 << 22) * 16)
-    process = subprocess.Popen([TOOL, "compress", path, "--dtype", "f32", "--level", "3"])
+    process = subprocess.Popen(
+        [TOOL, "compress", path, "--dtype", "f32", "--level", "3"],
+        # nohup and background jobs of shells ignore signals, and children inherit that.
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
+    )
     end = time.monotonic() + 60
     while len(names_in(tmp_path)) == 1 and time.monotonic() < end:
         time.sleep(0.001)
