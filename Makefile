@@ -26,7 +26,7 @@ demo: setup  ## compress and restore real gradients, train two models; tables an
 
 test: build  ## every test, C++ and Python
 	ctest --preset release --no-tests=ignore
-	GRADWIRE_CLI=$(CURDIR)/build/release/gradwire $(PYTHON) -m pytest
+	scripts/pytest.sh
 
 bench: build  ## the benchmarks over CORPUS=DIR; BENCH_ARGS goes to bench/run.py
 	$(PYTHON) bench/run.py --corpus $(CORPUS) $(BENCH_ARGS)
