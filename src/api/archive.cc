@@ -40,7 +40,11 @@ struct ArchiveWriter::State {
   CompressOptions options;
   lossless::EncoderMemory memory;
   SourceKind kind = SourceKind::none;
-  Bytes header, tensors;
+  Bytes header;
+  /// Tensors behind room for what an archive begins with: as much as the last one took, so that
+  /// archives that are alike are written without moving their tensors.
+  Bytes tensors;
+  std::size_t front = 0;
   std::vector<frame::ArchiveEntry> entries;
   std::vector<api::SourceTensor> sources;
   std::unordered_set<std::string> names;
@@ -48,7 +52,7 @@ struct ArchiveWriter::State {
   void start_anew() {
     kind = SourceKind::none;
     header.clear();
-    tensors.clear();
+    tensors.assign(front, 0);
     entries.clear();
     sources.clear();
     names.clear();
@@ -89,7 +93,7 @@ void ArchiveWriter::add(std::string_view name, const TensorView& tensor) {
                              tensor.data.size()});
 }
 
-std::uint64_t ArchiveWriter::size() const { return state_->tensors.size(); }
+std::uint64_t ArchiveWriter::size() const { return state_->tensors.size() - state_->front; }
 
 std::vector<std::uint8_t> ArchiveWriter::finish() {
   std::vector<std::uint8_t> frame;
@@ -104,8 +108,9 @@ void ArchiveWriter::finish_into(std::vector<std::uint8_t>& frame) {
   out.varint(state_->entries.size());
   out.varint(names.size());
   entropy::write_bytes(names, out);
-  frame::write_archive(write_source(state_->kind, state_->header, state_->sources), directory,
-                       state_->options.checksum, state_->tensors);
+  state_->front =
+      frame::write_archive(write_source(state_->kind, state_->header, state_->sources), directory,
+                           state_->options.checksum, state_->front, state_->tensors);
   frame.swap(state_->tensors);
   state_->start_anew();
 }

@@ -5,9 +5,16 @@
 #endif
 #include <xxhash.h>
 
+#include "base/xxh3_avx2.h"
+
 namespace gradwire {
 
 std::uint64_t hash64(ByteSpan bytes, std::uint64_t seed) noexcept {
+#ifdef GRADWIRE_HAS_CLONES
+  static const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
+  constexpr std::size_t kLong = 256;  // shorter inputs are hashed without vectors
+  if (has_avx2 && bytes.size() >= kLong) return xxh3_by_avx2(bytes.data(), bytes.size(), seed);
+#endif
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
 }
 

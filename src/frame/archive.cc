@@ -183,8 +183,9 @@ Bytes directory_bytes(const std::vector<ArchiveEntry>& entries) {
   return bytes;
 }
 
-void write_archive(ByteSpan source, ByteSpan directory, bool checksums, Bytes& frame) {
-  const std::size_t tensors = frame.size();
+std::size_t write_archive(ByteSpan source, ByteSpan directory, bool checksums, std::size_t room,
+                          Bytes& frame) {
+  const std::size_t tensors = frame.size() - room;
   const std::size_t body = (source.empty() ? 0 : section_bytes(source.size())) +
                            section_bytes(tensors) + section_bytes(directory.size()) +
                            section_bytes(kFooterBytes);
@@ -194,7 +195,12 @@ void write_archive(ByteSpan source, ByteSpan directory, bool checksums, Bytes& f
   if (!source.empty()) write_section(Section::source, source, before);
   before.u8(static_cast<std::uint8_t>(Section::tensors));
   before.varint(tensors);
-  frame.insert(frame.begin(), front.begin(), front.end());
+  if (front.size() <= room) {
+    frame.erase(frame.begin(), frame.begin() + static_cast<std::ptrdiff_t>(room - front.size()));
+  } else {
+    frame.insert(frame.begin(), front.size() - room, std::uint8_t{0});
+  }
+  std::copy(front.begin(), front.end(), frame.begin());
   ByteWriter out(frame);
   const std::size_t directory_at = out.size();
   write_section(Section::directory, directory, out);
@@ -203,6 +209,7 @@ void write_archive(ByteSpan source, ByteSpan directory, bool checksums, Bytes& f
   out.u64(directory_at);
   const ByteSpan written(frame);
   out.u64(checksums ? hash64(written.first(front.size()), written.subspan(directory_at)) : 0);
+  return front.size();
 }
 
 }  // namespace gradwire::frame

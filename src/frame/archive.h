@@ -46,8 +46,10 @@ void read_directory(ByteSpan decoded, Archive& archive);
 bool is_utf8(std::string_view text) noexcept;
 /// Bytes of the directory before they are coded.
 Bytes directory_bytes(const std::vector<ArchiveEntry>& entries);
-/// Makes a frame of tensor bodies that lie one behind the other in `frame`. `source` is empty for
-/// kind none; `directory` is the coded section.
-void write_archive(ByteSpan source, ByteSpan directory, bool checksums, Bytes& frame);
+/// Makes a frame of tensor bodies that lie one behind the other in `frame`, behind `room` bytes of
+/// any value; they move unless this is what the frame's beginning takes, which is returned.
+/// `source` is empty for kind none; `directory` is the coded section.
+std::size_t write_archive(ByteSpan source, ByteSpan directory, bool checksums, std::size_t room,
+                          Bytes& frame);
 
 }  // namespace gradwire::frame

@@ -4,7 +4,19 @@
 #include <bit>
 #include <cstring>
 
+#include "lossless/information.h"
+
 namespace gradwire::lossless {
+namespace {
+
+/// No table codes a sequence in fewer bits; a thousandth is more than what roundings come to.
+std::uint64_t least_bits(const entropy::Counts& counts, bool pairs) noexcept {
+  std::uint64_t bits = information_bits(counts.single);
+  if (pairs && !counts.pairs.empty()) bits = std::min(bits, information_bits(counts.pairs));
+  return bits - bits / 1000;
+}
+
+}  // namespace
 
 void Histograms::add(const Histograms& other) noexcept {
   for (std::size_t s = 0; s < kSequences; ++s) {
@@ -130,11 +142,14 @@ entropy::Choice choose_for_options(const entropy::Counts& counts, const Compress
     choice = entropy::choose_table(counts, allowed, parts);
   }
   if (options.coder != Coder::automatic) return choice;
+  const auto pays = [&](std::uint64_t ans_bits) {
+    return (ans_bits + other_bits) * 100 <= (choice.bits + other_bits) * 99;
+  };
+  if (!pays(least_bits(counts, allowed.pairs))) return choice;
   allowed.huffman = false;
   allowed.ans = true;
   entropy::Choice ans = entropy::choose_table(counts, allowed, parts);
-  if (ans.bits == UINT64_MAX) return choice;
-  if ((ans.bits + other_bits) * 100 <= (choice.bits + other_bits) * 99) choice = std::move(ans);
+  if (ans.bits != UINT64_MAX && pays(ans.bits)) choice = std::move(ans);
   return choice;
 }
 

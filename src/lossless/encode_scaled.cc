@@ -178,6 +178,10 @@ class ScaledEncoder final : public ChunkEncoder {
     const auto zero = static_cast<std::uint8_t>(parameters().zero_symbol());
     const auto zeros = count_byte(symbols, n, zero);
     if (zeros == 0) return chunk;
+    if (!plan_->map_zeros && !dead) {
+      chunk.record_count = drop_records(symbols, zero, n, records);
+      return chunk;
+    }
     std::uint8_t* mask = Scratch::sized(scratch.mask, n);
     const std::size_t live = live_mask(plan_->grid, parameters(), first, n, mask);
     if (live == n) std::fill_n(mask, n, std::uint8_t{1});
@@ -187,6 +191,20 @@ class ScaledEncoder final : public ChunkEncoder {
     }
     compact(plan_->map_zeros, zero, n, scratch, chunk);
     return chunk;
+  }
+
+  /// Closes the gaps that zeros leave among the records; returns how many are left.
+  static std::size_t drop_records(const std::uint8_t* symbols, std::uint8_t zero, std::size_t n,
+                                  Word* records) {
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      const auto* next = static_cast<const std::uint8_t*>(std::memchr(symbols + i, zero, n - i));
+      const std::size_t end = next == nullptr ? n : static_cast<std::size_t>(next - symbols);
+      if (kept != i) std::memmove(records + kept, records + i, (end - i) * sizeof(Word));
+      kept += end - i;
+      i = end;
+    }
+    return kept;
   }
 
   /// Writes the flag map of live zeros.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/clones.h"
 #include "lossless/survey.h"
 
 namespace gradwire::lossless {
@@ -22,7 +23,8 @@ class SignVotes {
       : tensor_(tensor), columns_(columns), against_(columns), signs_(columns) {}
 
   /// Alternates from the signs of row `start` on `rows`. Returns the agreement reached.
-  std::int64_t alternate(const std::vector<std::uint64_t>& rows, std::uint64_t start) {
+  GRADWIRE_CLONES std::int64_t alternate(const std::vector<std::uint64_t>& rows,
+                                         std::uint64_t start) {
     const Word* first = load(start, 0, columns_);
     for (std::size_t j = 0; j < columns_; ++j) signs_[j] = static_cast<Word>(first[j] >> kShift);
     std::int64_t total = 0;
@@ -43,7 +45,7 @@ class SignVotes {
   }
 
   /// How many elements of row r have their column's sign, less how many have the other.
-  std::int64_t agreement(std::uint64_t r) {
+  GRADWIRE_CLONES std::int64_t agreement(std::uint64_t r) {
     std::int64_t sum = 0;
     for (std::size_t column = 0; column < columns_; column += kBlock) {
       const std::size_t n = std::min(columns_ - column, kBlock);

@@ -5,22 +5,37 @@
 // Assumes: totals below 2^32.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "base/unroll.h"
+
 namespace gradwire::lossless {
 
-/// log2(x) x 65536 for x >= 1, exact to one unit.
-constexpr std::uint64_t log2_fixed(std::uint64_t x) noexcept {
-  const int whole = static_cast<int>(std::bit_width(x)) - 1;
-  std::uint64_t mantissa = whole <= 31 ? x << (31 - whole) : x >> (whole - 31);  // [2^31, 2^32)
-  std::uint64_t result = static_cast<std::uint64_t>(whole);
+/// log2(x) x 65536 of numbers from 1 on, exact to one unit. Each squaring gives a bit; numbers go
+/// through them together, so that none waits for its own.
+template <std::size_t kNumbers>
+constexpr std::array<std::uint64_t, kNumbers> log2_fixed(
+    const std::array<std::uint64_t, kNumbers>& x) noexcept {
+  std::array<std::uint64_t, kNumbers> mantissa{};  // in [2^31, 2^32)
+  std::array<std::uint64_t, kNumbers> result{};
+  for (std::size_t k = 0; k < kNumbers; ++k) {
+    const int whole = static_cast<int>(std::bit_width(x[k])) - 1;
+    mantissa[k] = whole <= 31 ? x[k] << (31 - whole) : x[k] >> (whole - 31);
+    result[k] = static_cast<std::uint64_t>(whole);
+  }
   for (int i = 0; i < 16; ++i) {
-    mantissa = mantissa * mantissa >> 31;
-    const std::uint64_t carry = mantissa >> 32;
-    mantissa >>= carry;
-    result = result << 1 | carry;
+    GRADWIRE_UNROLL
+    for (std::size_t k = 0; k < kNumbers; ++k) {
+      mantissa[k] = mantissa[k] * mantissa[k] >> 31;
+      const std::uint64_t carry = mantissa[k] >> 32;
+      mantissa[k] >>= carry;
+      result[k] = result[k] << 1 | carry;
+    }
   }
   return result;
 }
@@ -28,14 +43,26 @@ constexpr std::uint64_t log2_fixed(std::uint64_t x) noexcept {
 /// Order-0 information of all counted symbols, in bits.
 template <typename Count>
 std::uint64_t information_bits(std::span<const Count> counts) noexcept {
+  constexpr std::size_t kTogether = 8;
+  std::array<std::uint64_t, kTogether> some;
+  std::size_t waiting = 0;
   std::uint64_t total = 0;
   std::uint64_t weighted = 0;
+  const auto weigh = [&] {
+    const auto logs = log2_fixed(some);
+    for (std::size_t k = 0; k < kTogether; ++k) weighted += some[k] * logs[k];
+    waiting = 0;
+  };
   for (const Count count : counts) {
-    if (count == 0) continue;
+    some[waiting] = count;
+    waiting += count != 0;
     total += count;
-    weighted += count * log2_fixed(count);
+    if (waiting == kTogether) weigh();
   }
-  return total == 0 ? 0 : (total * log2_fixed(total) - weighted) >> 16;
+  if (total == 0) return 0;
+  std::fill(some.begin() + static_cast<std::ptrdiff_t>(waiting), some.end(), 1);  // log2 = 0
+  weigh();
+  return (total * log2_fixed(std::array{total})[0] - weighted) >> 16;
 }
 
 }  // namespace gradwire::lossless

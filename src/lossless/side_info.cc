@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/bits.h"
+#include "base/count_bytes.h"
 #include "base/fail.h"
 #include "stages/entropy/integer_array.h"
 
@@ -157,16 +158,19 @@ Bytes write_signs(const Grid& grid) {
 std::size_t live_mask(const Grid& grid, const ScaledParameters& parameters, std::uint64_t first,
                       std::size_t n, std::uint8_t* mask) {
   if (!has_dead(grid)) return n;
-  const std::uint64_t columns = parameters.columns;
-  std::uint64_t row = (first + parameters.origin) / columns;
+  const auto columns = static_cast<std::size_t>(parameters.columns);
+  auto row = static_cast<std::size_t>((first + parameters.origin) / columns);
   auto column = static_cast<std::size_t>((first + parameters.origin) % columns);
   std::size_t live = 0;
   for (std::size_t i = 0; i < n; ++row, column = 0) {
-    const bool row_live = is_live(grid.row_dead, static_cast<std::size_t>(row));
-    for (; column < columns && i < n; ++column, ++i) {
-      mask[i] = row_live && is_live(grid.column_dead, column);
-      live += mask[i];
+    const std::size_t in_row = std::min(columns - column, n - i);
+    if (!is_live(grid.row_dead, row) || grid.column_dead.empty()) {
+      std::fill_n(mask + i, in_row, std::uint8_t{is_live(grid.row_dead, row)});
+    } else {
+      for (std::size_t j = 0; j < in_row; ++j) mask[i + j] = grid.column_dead[column + j] == 0;
     }
+    live += count_byte(mask + i, in_row, 1);
+    i += in_row;
   }
   return live;
 }

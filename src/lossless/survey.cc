@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/clones.h"
 #include "base/float_format.h"
 #include "lossless/side_info.h"
 #include "stages/split/words.h"
@@ -83,7 +84,7 @@ void with_log(FloatFormat format, const Function& function) {
 
 /// Means of a tensor without zeros: one sweep over rows and columns is exact.
 template <typename Word>
-ScaleMeans fit_dense(const TensorView& tensor, std::uint64_t columns) {
+GRADWIRE_CLONES ScaleMeans fit_dense(const TensorView& tensor, std::uint64_t columns) {
   constexpr std::size_t kFlushRows = 8;  // logarithms have 13 bits in 16-bit formats, 15 in f64
   const auto rows = static_cast<std::size_t>(row_count(tensor, columns));
   const auto width = static_cast<std::size_t>(columns);
@@ -133,7 +134,7 @@ class SparseFit {
     means.columns.assign(sums_.size(), 0);
   }
 
-  void sweep() {
+  GRADWIRE_CLONES void sweep() {
     std::vector<std::int64_t> totals(sums_.size(), 0);
     std::fill(counts_.begin(), counts_.end(), 0);
     with_log<Word>(float_format(tensor_.dtype), [&](auto log) {

@@ -89,17 +89,14 @@ class BodyWriter {
     memory_.reserve(options_.threads, batch, kept_ ? chunks : 0);
     if (!plan.all_stored) count_and_choose(options_, plan.header, memory_, kept_, *encoder);
     const Bytes head = write_head(plan);
-    // The index stands before the chunks but is known after them: leave room, then close the gap.
-    const std::size_t gap = frame::kMaxPrelude + head.size() + 2 * kMaxSectionHead +
-                            kMaxIndexEntry * static_cast<std::size_t>(chunks);
+    const std::size_t front = front_room(plan, head);
     // Chunks are at most stored: room for all of them now spares copies as the frame grows.
-    const std::size_t room = start_ + gap + tensor_.data.size() +
-                             frame::trailer_bytes(chunks, options_.checksum, in_archive_) +
-                             kMaxSectionHead;
+    const std::size_t room =
+        start_ + front + tensor_.data.size() + frame::section_bytes(trailer_bytes(plan));
     if (out_.capacity() < room) out_.reserve(std::max(room, 2 * out_.capacity()));
-    out_.resize(start_ + gap);
+    out_.resize(start_ + front);
     encode_chunks(*encoder, chunks, batch);
-    finish(plan, head, gap);
+    finish(plan, head, front);
   }
 
   void write_empty(const frame::TensorHeader& header) {
@@ -148,12 +145,12 @@ class BodyWriter {
     }
   }
 
-  void finish(const Plan& plan, const Bytes& head, std::size_t gap) {
-    const std::size_t chunk_bytes = out_.size() - start_ - gap;
+  /// All that stands before the chunks.
+  Bytes write_front(const Plan& plan, const Bytes& head, std::size_t chunk_bytes) const {
     Bytes index;
     ByteWriter index_writer(index);
     frame::write_index(index_, frame::has_second_sequence(plan.header), index_writer);
-    const std::size_t trailer = frame::trailer_bytes(index_.size(), options_.checksum, in_archive_);
+    const std::size_t trailer = trailer_bytes(plan);
     const std::size_t body = head.size() + frame::section_bytes(index.size()) +
                              frame::section_bytes(chunk_bytes) +
                              (trailer > 0 ? frame::section_bytes(trailer) : 0);
@@ -164,9 +161,34 @@ class BodyWriter {
     frame::write_section(frame::Section::index, index, writer);
     writer.u8(static_cast<std::uint8_t>(frame::Section::chunks));
     writer.varint(chunk_bytes);
+    return front;
+  }
+
+  /// The front's size if every chunk were as long as its elements, and so no less than it will be;
+  /// most lengths take as many bytes either way, and then no chunk has to move.
+  std::size_t front_room(const Plan& plan, const Bytes& head) {
+    const frame::TensorHeader& header = plan.header;
+    index_.assign(static_cast<std::size_t>(header.chunk_count()), {});
+    for (std::size_t c = 0; c < index_.size(); ++c) {
+      index_[c].kind = frame::ChunkKind::coded;
+      index_[c].length = header.chunk_size(c) * header.element_bytes();
+    }
+    return write_front(plan, head, tensor_.data.size()).size();
+  }
+
+  std::size_t trailer_bytes(const Plan& plan) const noexcept {
+    return frame::trailer_bytes(plan.header.chunk_count(), options_.checksum, in_archive_);
+  }
+
+  void finish(const Plan& plan, const Bytes& head, std::size_t room) {
+    const std::size_t chunk_bytes = out_.size() - start_ - room;
+    const Bytes front = write_front(plan, head, chunk_bytes);
     std::memcpy(out_.data() + start_, front.data(), front.size());
-    std::memmove(out_.data() + start_ + front.size(), out_.data() + start_ + gap, chunk_bytes);
-    out_.resize(start_ + front.size() + chunk_bytes);
+    if (front.size() != room) {
+      std::memmove(out_.data() + start_ + front.size(), out_.data() + start_ + room, chunk_bytes);
+      out_.resize(start_ + front.size() + chunk_bytes);
+    }
+    const std::size_t trailer = trailer_bytes(plan);
     if (trailer == 0) return;
     ByteWriter out(out_);
     frame::write_section(frame::Section::trailer, checksums(plan, front, trailer), out);

@@ -146,6 +146,25 @@ TEST(Archive, ANameCanBeUsedOnce) {
   EXPECT_EQ(ArchiveReader(writer.finish()).size(), 2u);
 }
 
+TEST(Archive, AWriterUsedAgainWritesAsANewOne) {
+  const std::vector<Named> tensors = some_tensors(4);
+  const std::vector<Named> fewer(tensors.begin(), tensors.begin() + 1);
+  const Bytes header = header_of(R"({"__metadata__":{"a":"b"}})");
+  ArchiveWriter writer;
+  for (const auto* given : {&tensors, &tensors, &fewer, &tensors}) {
+    for (const bool has_source : {false, true, true, false}) {
+      const SourceKind kind = has_source ? SourceKind::npy : SourceKind::none;
+      const Bytes source = has_source ? header : Bytes();
+      writer.set_source(kind, source);
+      for (const Named& named : *given) writer.add(named.name, named.tensor.view());
+      Bytes archive;
+      writer.finish_into(archive);
+      EXPECT_TRUE(archive == write(*given, kind, source));
+      EXPECT_EQ(writer.size(), 0u);
+    }
+  }
+}
+
 TEST(Archive, ATensorThatIsRefusedLeavesNoTrace) {
   const Owned tensor{DType::u8, {1}, {1}};
   const Shape wrong{2};

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <optional>
+#include <utility>
 
 #include "base/bits.h"
 #include "base/fail.h"
@@ -49,14 +51,31 @@ void write_code(const Values& lengths, ByteWriter& out) {
   }
 }
 
-void write_stream(std::span<const std::uint8_t> symbols, ByteWriter& out) {
-  Histogram histogram{};
-  for (const std::uint8_t s : symbols) ++histogram[s];
-  const Values lengths = quick_code_lengths(histogram);
-  write_code(lengths, out);
-  Bytes stream(stream_room(symbols.size()));
-  stream.resize(
-      HuffmanEncoder(lengths, false).encode_stream(symbols.data(), symbols.size(), stream.data()));
+/// Symbols, their code, and what both take.
+struct CodedStream {
+  explicit CodedStream(Bytes all) : symbols(std::move(all)) {
+    Histogram histogram{};
+    for (const std::uint8_t s : symbols) ++histogram[s];
+    lengths = quick_code_lengths(histogram);
+    std::size_t bits = 0;
+    for (std::size_t s = 0; s < kMaxSymbols; ++s) bits += histogram[s] * lengths[s];
+    stream_bytes = (bits + 7) / 8;
+    unsigned last = kMaxSymbols - 1;
+    while (last > 0 && lengths[last] == 0) --last;
+    bytes = 1 + (last / 2 + 1) + varint_size(stream_bytes) + stream_bytes;
+  }
+
+  Bytes symbols;
+  Values lengths;
+  std::size_t stream_bytes = 0;
+  std::size_t bytes = 0;  ///< of code and stream
+};
+
+void write_stream(const CodedStream& coded, ByteWriter& out) {
+  write_code(coded.lengths, out);
+  Bytes stream(stream_room(coded.symbols.size()));
+  stream.resize(HuffmanEncoder(coded.lengths, false)
+                    .encode_stream(coded.symbols.data(), coded.symbols.size(), stream.data()));
   out.varint(stream.size());
   out.bytes(stream);
 }
@@ -132,26 +151,38 @@ std::vector<std::int64_t> terms_of(std::span<const std::int32_t> values, Mode mo
   return terms;
 }
 
-Bytes encode_terms(std::span<const std::int64_t> terms, Mode mode) {
-  Bytes bytes;
-  ByteWriter out(bytes);
+/// Values in one of these modes, ready to be written.
+struct CodedTerms {
+  Mode mode;
+  std::int64_t least;
+  CodedStream stream;
+  Bytes extra;
+
+  std::size_t bytes() const { return varint_size(zigzag(least)) + stream.bytes + extra.size(); }
+  void write(ByteWriter& out) const {
+    out.u8(mode);
+    out.varint(zigzag(least));
+    write_stream(stream, out);
+    out.bytes(extra);
+  }
+};
+
+/// None where the values lie too far apart.
+std::optional<CodedTerms> code_terms(std::span<const std::int32_t> values, Mode mode) {
+  const std::vector<std::int64_t> terms = terms_of(values, mode);
   const auto [least, most] = std::minmax_element(terms.begin(), terms.end());
-  if (*most - *least > UINT32_MAX) return bytes;
-  out.u8(mode);
-  out.varint(zigzag(*least));
-  Bytes symbols;
-  symbols.reserve(terms.size());
+  if (*most - *least > UINT32_MAX) return std::nullopt;
+  Bytes symbols(terms.size());
   Bytes extra(4 * terms.size() + 8);
   BitWriter bits(extra.data());
-  for (const std::int64_t term : terms) {
-    const auto t = static_cast<std::uint32_t>(term - *least);
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    const auto t = static_cast<std::uint32_t>(terms[i] - *least);
     const unsigned symbol = class_symbol(t);
-    symbols.push_back(static_cast<std::uint8_t>(symbol));
+    symbols[i] = static_cast<std::uint8_t>(symbol);
     bits.put(t - class_begin(symbol), extra_bits(symbol));
   }
-  write_stream(symbols, out);
-  out.bytes(ByteSpan(extra.data(), bits.finish()));
-  return bytes;
+  extra.resize(bits.finish());
+  return CodedTerms{mode, *least, CodedStream(std::move(symbols)), std::move(extra)};
 }
 
 void read_terms(ByteReader& in, Mode mode, std::span<std::int32_t> values, std::int32_t low,
@@ -237,9 +268,9 @@ void read_small_integers(ByteReader& in, unsigned mode, std::span<std::int32_t> 
 void write_integers(std::span<const std::int32_t> values, ByteWriter& out) {
   if (values.empty()) return;
   if (all_equal(values)) return write_equal(values.front(), out);
-  const Bytes plain = encode_terms(terms_of(values, kValues), kValues);
-  const Bytes deltas = encode_terms(terms_of(values, kDeltas), kDeltas);
-  out.bytes(!deltas.empty() && deltas.size() < plain.size() ? deltas : plain);
+  const std::optional<CodedTerms> plain = code_terms(values, kValues);
+  const std::optional<CodedTerms> deltas = code_terms(values, kDeltas);
+  (deltas && deltas->bytes() < plain->bytes() ? *deltas : *plain).write(out);
 }
 
 void read_integers(ByteReader& in, std::span<std::int32_t> values, std::int32_t low,
@@ -267,12 +298,10 @@ void read_integers(ByteReader& in, std::span<std::int32_t> values, std::int32_t 
 void write_bytes(std::span<const std::uint8_t> values, ByteWriter& out) {
   if (values.empty()) return;
   if (all_equal(values)) return write_equal(values.front(), out);
-  Bytes coded{kCodedBytes};
-  ByteWriter coded_out(coded);
-  write_stream(values, coded_out);
-  if (coded.size() <= values.size()) return out.bytes(coded);
-  out.u8(kPlainBytes);
-  out.bytes(values);
+  const CodedStream coded(Bytes(values.begin(), values.end()));
+  const bool pays = coded.bytes < values.size();
+  out.u8(pays ? kCodedBytes : kPlainBytes);
+  pays ? write_stream(coded, out) : out.bytes(values);
 }
 
 void read_bytes(ByteReader& in, std::span<std::uint8_t> values, const char* field) {

@@ -1,6 +1,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/clones.h"
 #include "stages/predict/kernel_blocks.h"
 #include "stages/predict/lattice.h"
 
@@ -24,7 +25,7 @@ class Applier {
     layout_.for_each([&](std::size_t from, std::size_t to) { scratch.words[to] = words[from]; });
   }
 
-  void operator()() {
+  GRADWIRE_CLONES void operator()() {
     out_.count = out_.first_tap = out_.escapes = 0;
     for_each_block(layout_, [&](std::size_t t, std::size_t first, std::size_t n) {
       const Tap& tap = run_.taps->taps[t];

@@ -5,6 +5,8 @@
 #include <bit>
 #include <cmath>
 
+#include "base/clones.h"
+
 namespace gradwire::predict {
 namespace {
 
@@ -74,7 +76,7 @@ class Block {
   std::size_t size() const noexcept { return size_; }
 
   /// errors = values of tap t less their guess.
-  void guess_errors(const Tap& fitted, std::size_t t, float* errors) noexcept {
+  GRADWIRE_CLONES void guess_errors(const Tap& fitted, std::size_t t, float* errors) noexcept {
     std::fill_n(errors, size_, 0.0F);
     for (std::size_t l = 0; l < t; ++l) {
       const auto coefficient = static_cast<float>(fitted.coefficients[l]) / 256;
@@ -87,7 +89,7 @@ class Block {
 
   /// Divides each kernel by its root mean square; zero kernels stay zero. Its largest exponent is
   /// taken out before, so that no square leaves the range of floats.
-  void normalise() noexcept {
+  GRADWIRE_CLONES void normalise() noexcept {
     std::array<std::int32_t, kBlock> most{};
     for (std::size_t t = 0; t < taps; ++t) {
       const float* values = tap(t);
@@ -111,7 +113,7 @@ class Block {
   }
 
   /// Adds the products of taps a and b, b <= a, to products[a * taps + b].
-  void add_products(std::vector<double>& products) noexcept {
+  GRADWIRE_CLONES void add_products(std::vector<double>& products) noexcept {
     for (std::size_t t = 0; t < taps; ++t) std::fill(tap(t) + size_, tap(t) + kBlock, 0.0F);
     for (std::size_t a = 0; a < taps; ++a) {
       for (std::size_t b = 0; b <= a; ++b) products[a * taps + b] += product(tap(a), tap(b));
@@ -148,7 +150,7 @@ class BlockLogs {
  public:
   explicit BlockLogs(std::size_t taps) : logs_(taps * kBlock) {}
 
-  void measure(Block& block, const std::vector<Tap>& taps) noexcept {
+  GRADWIRE_CLONES void measure(Block& block, const std::vector<Tap>& taps) noexcept {
     sums_.fill(0);
     counts_.fill(0);
     std::array<float, kBlock> errors;

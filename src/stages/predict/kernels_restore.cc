@@ -1,6 +1,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/clones.h"
 #include "stages/predict/kernel_blocks.h"
 #include "stages/predict/lattice.h"
 
@@ -22,7 +23,7 @@ class Restorer {
     prepare(run, layout_, scratch);
   }
 
-  bool operator()(Word* words) {
+  GRADWIRE_CLONES bool operator()(Word* words) {
     const bool sound = for_each_block(layout_, [&](std::size_t t, std::size_t first,
                                                    std::size_t n) { return restore(t, first, n); });
     if (!sound || escapes_ != input_.escape_count) return false;

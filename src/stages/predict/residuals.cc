@@ -1,5 +1,6 @@
 #include "stages/predict/residuals.h"
 
+#include "base/clones.h"
 #include "stages/predict/row_loops.h"
 #include "stages/predict/tap_rows.h"
 
@@ -25,7 +26,7 @@ class Places {
 };
 
 template <typename Word>
-void collect_taps(const ScaledRun& run, const Word* words, Word* out) {
+GRADWIRE_CLONES void collect_taps(const ScaledRun& run, const Word* words, Word* out) {
   const Places<Word> place(run);
   TapBlock<Word> block(run);
   with_layout(Fields<Word>(run), [&](auto shift, auto) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/clones.h"
 #include "stages/predict/row_loops.h"
 #include "stages/predict/tap_rows.h"
 #include "stages/predict/tap_walk.h"
@@ -125,18 +126,15 @@ bool restore_distant_taps(const ScaledRun& run, const std::uint8_t* symbols, con
   return true;
 }
 
-/// Words of escapes alone.
+/// Words of the escapes among n elements alone; `escapes` moves past their records.
 template <typename Word>
-bool restore_escapes(const ScaledRun& run, const std::uint8_t* symbols, const Word* records,
-                     const std::uint8_t* escapes, Word* words) {
-  const EscapeCoder<Word> coder(run);
-  const auto escape = static_cast<std::uint8_t>(run.parameters->escape_symbol());
-  const std::uint8_t* const end = symbols + run.n;
-  for (const std::uint8_t* at = symbols; at != end; ++at) {
-    at = static_cast<const std::uint8_t*>(
-        std::memchr(at, escape, static_cast<std::size_t>(end - at)));
-    if (at == nullptr) break;
-    const auto i = at - symbols;
+bool restore_escapes(const EscapeCoder<Word>& coder, const std::uint8_t* symbols, std::size_t n,
+                     std::uint8_t escape, const Word* records, const std::uint8_t*& escapes,
+                     Word* words) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto* at = static_cast<const std::uint8_t*>(std::memchr(symbols + i, escape, n - i));
+    if (at == nullptr) return true;
+    i = static_cast<std::size_t>(at - symbols);
     if (!coder.word(load_record(escapes, coder.bytes), records[i], words[i])) return false;
     escapes += coder.bytes;
   }
@@ -144,7 +142,8 @@ bool restore_escapes(const ScaledRun& run, const std::uint8_t* symbols, const Wo
 }
 
 template <typename Word>
-void apply_taps(const ScaledRun& run, const Word* words, bool mapped, std::uint8_t* symbols) {
+GRADWIRE_CLONES void apply_taps(const ScaledRun& run, const Word* words, bool mapped,
+                                std::uint8_t* symbols) {
   TapBlock<Word> block(run);
   with_layout(Fields<Word>(run), [&](auto shift, auto) {
     for_each_tap_block(run, block, [&](std::size_t at, std::size_t n) {
@@ -154,21 +153,26 @@ void apply_taps(const ScaledRun& run, const Word* words, bool mapped, std::uint8
 }
 
 template <typename Word>
-bool restore_taps(const ScaledRun& run, const std::uint8_t* symbols, const Word* records,
-                  const std::uint8_t* escapes, Word* words) {
-  std::fill_n(words, run.n, Word{0});
-  if (!restore_escapes(run, symbols, records, escapes, words)) return false;
+GRADWIRE_CLONES bool restore_taps(const ScaledRun& run, const std::uint8_t* symbols,
+                                  const Word* records, const std::uint8_t* escapes, Word* words) {
+  const EscapeCoder<Word> coder(run);
+  const auto escape = static_cast<std::uint8_t>(run.parameters->escape_symbol());
   TapBlock<Word> block(run);
+  bool sound = true;
   with_layout(Fields<Word>(run), [&](auto shift, auto) {
     for_each_tap_block(run, block, [&](std::size_t at, std::size_t n) {
+      std::fill_n(words + at, n, Word{0});
+      sound = sound &&
+              restore_escapes(coder, symbols + at, n, escape, records + at, escapes, words + at);
       block.restore(run, shift, symbols + at, records + at, n, words + at);
     });
   });
-  return true;
+  return sound;
 }
 
 template <typename Word>
-void apply_rows(const ScaledRun& run, const Word* words, bool mapped, std::uint8_t* symbols) {
+GRADWIRE_CLONES void apply_rows(const ScaledRun& run, const Word* words, bool mapped,
+                                std::uint8_t* symbols) {
   RowBlock<Word> block(run.base);
   with_layout(Fields<Word>(run), [&](auto shift, auto is_signed) {
     const ApplyLoop<Word, decltype(is_signed)::value, decltype(shift)> loop(run, mapped, shift);
@@ -179,8 +183,8 @@ void apply_rows(const ScaledRun& run, const Word* words, bool mapped, std::uint8
 }
 
 template <typename Word>
-void restore_rows(const ScaledRun& run, const std::uint8_t* symbols, const Word* records,
-                  Word* words) {
+GRADWIRE_CLONES void restore_rows(const ScaledRun& run, const std::uint8_t* symbols,
+                                  const Word* records, Word* words) {
   RowBlock<Word> block(run.base);
   with_layout(Fields<Word>(run), [&](auto shift, auto is_signed) {
     const RestoreLoop<Word, decltype(is_signed)::value, decltype(shift)> loop(run, shift);
@@ -223,7 +227,8 @@ bool restore_scaled(const ScaledRun& run, const std::uint8_t* symbols, const Wor
                         : restore_distant_taps(run, symbols, records, escapes, words);
   }
   restore_rows(run, symbols, records, words);
-  return restore_escapes(run, symbols, records, escapes, words);
+  return restore_escapes(EscapeCoder<Word>(run), symbols, run.n,
+                         static_cast<std::uint8_t>(p.escape_symbol()), records, escapes, words);
 }
 
 #define GRADWIRE_SCALED(Word)                                                                 \

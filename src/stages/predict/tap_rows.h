@@ -9,8 +9,8 @@
 
 #include <cstring>
 
-#include "base/unroll.h"
 #include "stages/predict/scaled_rows.h"
+#include "stages/predict/turned.h"
 
 namespace gradwire::predict {
 
@@ -22,7 +22,9 @@ class TapBlock {
   explicit TapBlock(const ScaledRun& run)
       : base_(static_cast<Word>(run.base)),
         taps_(static_cast<std::size_t>(run.parameters->taps)),
-        row_(0) {}
+        row_(0) {
+    residuals_[0] = signs_[0] = 0;
+  }
 
   /// Predictions (the base is not part of them), and where kernels begin.
   void enter(const ScaledRun& run, const RowRun& row, std::size_t at, std::size_t n) noexcept {
@@ -114,12 +116,7 @@ class TapBlock {
     for (std::size_t kernels = 0; kernels < whole; kernels += together) {
       const std::size_t at = j + kernels * taps_;
       const std::size_t n_of = std::min(together, whole - kernels);
-      Word* const residuals = residuals_.data() + at;
-      if (taps_ == 9) {  // 3 x 3
-        follow_kernels<9>(chain, symbols + at, words + at, n_of, residuals);
-      } else {
-        follow_kernels<0>(chain, symbols + at, words + at, n_of, residuals);
-      }
+      follow_kernels(chain, symbols + at, words + at, n_of, residuals_.data() + at);
     }
     j += whole * taps_;
     if (j < n) {
@@ -158,45 +155,16 @@ class TapBlock {
     return before;
   }
 
-  /// Elements of whole kernels, a tap of all of them side by side.
-  struct Turned {
-    std::array<Word, kRowBlock> elements;
-    std::size_t kernels;
-
-    Word* tap(std::size_t t) noexcept { return elements.data() + t * kernels; }
-    /// kTaps: number of taps when it is known to the compiler, else 0.
-    template <std::size_t kTaps, typename Element>
-    void load(std::size_t taps, const Element* from) noexcept {
-      for_each<kTaps>(taps, [&](std::size_t turned, std::size_t j) { elements[turned] = from[j]; });
-    }
-    template <std::size_t kTaps>
-    void store(std::size_t taps, Word* to) const noexcept {
-      for_each<kTaps>(taps, [&](std::size_t turned, std::size_t j) { to[j] = elements[turned]; });
-    }
-
-   private:
-    template <std::size_t kTaps, typename Function>
-    void for_each(std::size_t taps, const Function& function) const noexcept {
-      const std::size_t n = kTaps == 0 ? taps : kTaps;
-      for (std::size_t k = 0; k < kernels; ++k) {
-        GRADWIRE_UNROLL
-        for (std::size_t t = 0; t < n; ++t) function(t * kernels + k, k * n + t);
-      }
-    }
-  };
-
   /// Kernels side by side: step t of all of them at once.
-  template <std::size_t kTaps>
   void follow_kernels(const Chain& chain, const std::uint8_t* symbols, const Word* words,
                       std::size_t kernels, Word* residuals) noexcept {
     const Chain step = chain;
-    Turned coded;
-    Turned own;
-    coded.kernels = own.kernels = kernels;
-    coded.template load<kTaps>(taps_, symbols);
+    Turned<Word> coded(taps_, kernels);
+    Turned<Word> own(taps_, kernels);
+    coded.load(symbols);
     const bool has_escapes =
         std::memchr(symbols, static_cast<int>(chain.zero) + 1, kernels * taps_) != nullptr;
-    if (has_escapes) own.template load<kTaps>(taps_, words);
+    if (has_escapes) own.load(words);
     std::array<Word, kRowBlock> none;
     std::fill_n(none.data(), kernels, Word{0});
     const Word* before = none.data();
@@ -206,7 +174,7 @@ class TapBlock {
       for (std::size_t k = 0; k < kernels; ++k) left[k] = step.step(before[k], left[k], own_of[k]);
       before = left;
     }
-    coded.template store<kTaps>(taps_, residuals);
+    coded.store(residuals);
   }
 
   template <typename Shift>
@@ -235,7 +203,7 @@ class TapBlock {
   RowBlock<Word> row_;
   /// Applying: element j at j + 1; the last one of the block before at 0. Restoring: what element j
   /// leaves behind at j.
-  alignas(64) std::array<Word, kRowBlock + 1> residuals_{}, signs_{};
+  alignas(64) std::array<Word, kRowBlock + 1> residuals_, signs_;
   alignas(64) std::array<Word, kRowBlock> follows_;  ///< 0 where a kernel begins, else all ones
   Word restored_ = 0;
 };

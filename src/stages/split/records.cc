@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/clones.h"
+
 namespace gradwire::split {
 namespace {
 
@@ -43,8 +45,8 @@ class EightFields {
 constexpr std::size_t kRun = 512;  ///< fields that pass through a byte buffer at a time
 
 template <typename Word>
-void pack_remainder(const Word* records, std::size_t n, unsigned shift, unsigned bits,
-                    std::uint8_t* dst) noexcept {
+GRADWIRE_CLONES void pack_remainder(const Word* records, std::size_t n, unsigned shift,
+                                    unsigned bits, std::uint8_t* dst) noexcept {
   const EightFields fields(bits);
   std::uint8_t bytes[kRun];
   for (std::size_t first = 0; first < n; first += kRun) {
@@ -61,8 +63,8 @@ void pack_remainder(const Word* records, std::size_t n, unsigned shift, unsigned
 }
 
 template <typename Word>
-void unpack_remainder(const std::uint8_t* src, std::size_t n, unsigned shift, unsigned bits,
-                      Word* records) noexcept {
+GRADWIRE_CLONES void unpack_remainder(const std::uint8_t* src, std::size_t n, unsigned shift,
+                                      unsigned bits, Word* records) noexcept {
   const EightFields fields(bits);
   std::uint8_t bytes[kRun];
   for (std::size_t first = 0; first < n; first += kRun) {
