@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import pathlib
+import re
 import weakref
 from functools import partial
 from typing import Any
@@ -109,11 +111,6 @@ def test_the_first_rule_whose_conditions_are_all_met_holds() -> None:
         "table.weight": 3, "norm.weight": 2, "norm.bias": 1, "wide.weight": 3, "wide.bias": 0,
         "own.weight": 2, "narrow.weight": 3, "narrow.bias": 1, "out.weight": 3, "out.bias": 1,
     }  # fmt: skip
-
-
-def test_wrappers_do_not_change_names() -> None:
-    compiled = nn.Sequential(torch.compile(nn.Linear(3, 4), backend="eager"))
-    assert [one.names for one in describe(compiled)] == [["0.weight"], ["0.bias"]]
 
 
 @pytest.mark.parametrize(
@@ -260,26 +257,45 @@ def check_casts_and_state(rank: int, world: int) -> None:
 
 
 def check_auto(rank: int, world: int) -> None:
-    """What auto tries beside plain all-reduces keeps to the rules, and gives their bits."""
-    measured = wrapped()
-    state = attach(measured, "auto", rules=[Rule("*.bias", spec="none")])
-    assert train(measured, rank, 12) == train(wrapped(), rank, 12)
-    assert state.error is None
-    assert set(state.stats().groups) <= {"auto", "*.bias"}
+    """All that auto tries keeps to the rules; in rank order it makes exchanges from the start."""
+    fixed, measured = wrapped(), wrapped()
+    attach(fixed, "lossless", order="rank")
+    state = attach(measured, "auto", order="rank", rules=[Rule("*.bias", spec="none")])
+    assert train(measured, rank, 10) == train(fixed, rank, 10)
+    sent = state.stats().groups
+    assert list(sent) == ["auto", "*.bias"]
+    assert sent["*.bias"].size_fraction >= 1
 
 
-@pytest.mark.parametrize("check", [check_bits_and_bytes, check_casts_and_state, check_auto])
+def check_document(rank: int, world: int) -> None:
+    document = (pathlib.Path(__file__).parents[3] / "docs/training.md").read_text()
+    (code,) = (
+        block for block in re.findall(r"```python\n(.*?)```", document, re.S) if "Rule(" in block
+    )
+    model = wrapped()
+    exec(code, {"gradwire": gradwire, "model": model})
+    assert train(model, rank) == train(wrapped(), rank)
+    sent = stats(model).groups
+    assert len(sent) == 4
+    assert sent["*.bias|*norm*"].size_fraction >= 1 > sent["lossless"].size_fraction
+
+
+@pytest.mark.parametrize(
+    "check", [check_bits_and_bytes, check_casts_and_state, check_auto, check_document]
+)
 def test_bits_do_not_depend_on_rules_and_bytes_do(check: Any) -> None:
     successes(run_ranks(check, 2))
 
 
-def test_three_ranks_have_the_bits_of_ddp() -> None:
+def test_three_ranks_have_the_bits_of_ddp_and_wrappers_do_not_change_names() -> None:
     successes(run_ranks(check_three, 3))
 
 
 def check_three(rank: int, world: int) -> None:
     found = groups_of(rank, train(wrapped(), rank), "lossless", RULES)
     assert all(group.original_bytes for group in found.values())
+    compiled = nn.Sequential(torch.compile(nn.Linear(3, 4), backend="eager"))
+    assert [one.names for one in describe(compiled)] == [["0.weight"], ["0.bias"]]
 
 
 class Named(nn.Module):
