@@ -67,11 +67,11 @@ def install(
     for module in modules:
         part = _part_of(module)
         if part is not None:
-            layout = _Shards(part, state.rules)
-            module.set_custom_all_gather(ExactAllGather(state, layout))
-            module.set_custom_reduce_scatter(ExactReduceScatter(state, layout))
+            shards = _Shards(part, state.rules)
+            module.set_custom_all_gather(ExactAllGather(state, shards))
+            module.set_custom_reduce_scatter(ExactReduceScatter(state, shards))
             if replicate_group is not None:
-                module.set_all_reduce_hook(_replicate_hook(state, layout, replicate_group))
+                module.set_all_reduce_hook(_replicate_hook(state, shards, replicate_group))
     # What the last all-gather of a pass without gradients has brought is judged before it is used.
     model.register_forward_hook(lambda *_: state.settle())
 

@@ -42,7 +42,7 @@ class Options:
         return [self.spec.text, *self.rules.labels()]
 
     def facts(self) -> str:
-        """One line that is the same on ranks that understand each other; rules are compared too."""
+        """One line, the same on ranks that understand each other; rules have their own."""
         return (
             f"spec {self.spec.text!r}, order {self.order!r}, exchange {self.exchange!r}, "
             f"piece_elements {self.piece_elements}, gradwire {gradwire.__version__}"
