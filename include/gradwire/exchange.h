@@ -17,6 +17,8 @@ namespace gradwire {
 /// One tensor of a bucket; tensors lie densely one behind the other.
 struct BucketTensor {
   std::vector<std::uint64_t> shape;  ///< in memory order, so that rows are contiguous
+  /// How it is coded: 0 as ExchangeOptions::compress says, k as ExchangeOptions::groups[k - 1].
+  std::uint32_t group = 0;
 };
 
 /// In which order the ranks' values of an element are added.
@@ -28,9 +30,11 @@ enum class SumOrder : std::uint8_t {
   gloo = 1,
 };
 
-/// What all ranks must agree on before the first exchange.
+/// What all ranks must agree on before the first exchange, the coder's options aside.
 struct ExchangeOptions {
   CompressOptions compress = {};
+  /// For tensors that are coded otherwise. A bucket stays one exchange, with the same bits.
+  std::vector<CompressOptions> groups = {};
   SumOrder order = SumOrder::rank;
   bool mean = true;                      ///< the mean over ranks, else the sum
   std::uint32_t piece_elements = 65536;  ///< elements that are encoded and sent at a time
@@ -56,10 +60,18 @@ struct WayBytes {
   std::uint64_t sent() const noexcept { return payload + headers + padding; }
 };
 
+/// Bytes of one group's tensors, both ways together, once for each receiver. Headers and padding
+/// belong to no group.
+struct GroupBytes {
+  std::uint64_t original = 0;
+  std::uint64_t payload = 0;  ///< what it was encoded to, sent or not
+};
+
 /// Bytes of one exchange, by the way they went, and where its time went.
 struct ExchangeStats {
-  WayBytes to_owners;    ///< values, to those that add
-  WayBytes from_owners;  ///< sums, sent back; what all_gather sends
+  WayBytes to_owners;              ///< values, to those that add
+  WayBytes from_owners;            ///< sums, sent back; what all_gather sends
+  std::vector<GroupBytes> groups;  ///< by BucketTensor::group
   double encode_s = 0, decode_s = 0;
 };
 
@@ -94,7 +106,7 @@ class Exchange {
 class ExchangeBucket {
  public:
   /// `index` names the bucket in headers and messages. `rank` of `world` ranks. Throws
-  /// invalid_argument for shapes, ranks or dtypes (floats only) that cannot be exchanged.
+  /// invalid_argument for shapes, groups, ranks or dtypes (floats only) that cannot be exchanged.
   ExchangeBucket(std::uint32_t index, DType dtype, std::vector<BucketTensor> tensors, unsigned rank,
                  unsigned world, const ExchangeOptions& options);
   ~ExchangeBucket();

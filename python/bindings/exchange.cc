@@ -16,18 +16,22 @@ namespace {
 
 using nb::literals::operator""_a;
 using Sizes = nb::typed<nb::list, std::size_t>;
+/// A tensor's shape and its group.
+using GroupedShape = std::pair<Shape, std::uint32_t>;
 /// id, bytes to send, how many of them go to rank 0, 1, ..., how many come from each.
 using StepTuple = nb::typed<nb::tuple, std::uint64_t, OwnedBytes, Sizes, Sizes>;
 /// kind, its name, message.
 using ErrorTuple = nb::typed<nb::tuple, int, nb::str, nb::str>;
 
 void make_bucket(ExchangeBucket* place, std::uint32_t index, std::string_view dtype,
-                 const std::vector<Shape>& shapes, unsigned rank, unsigned world,
+                 const std::vector<GroupedShape>& shapes, unsigned rank, unsigned world,
                  const CompressOptions& compress, SumOrder order, bool mean,
-                 std::uint32_t piece_elements, bool even_shards) {
+                 std::uint32_t piece_elements, bool even_shards,
+                 const std::vector<CompressOptions>& groups) {
   std::vector<BucketTensor> tensors;
-  for (const Shape& shape : shapes) tensors.push_back({shape});
+  for (const auto& [shape, group] : shapes) tensors.push_back({shape, group});
   const ExchangeOptions options{.compress = compress,
+                                .groups = groups,
                                 .order = order,
                                 .mean = mean,
                                 .piece_elements = piece_elements,
@@ -93,11 +97,23 @@ Fields way_fields(const WayBytes& way) {
   return fields;
 }
 
+nb::typed<nb::list, Fields> group_fields(const std::vector<GroupBytes>& groups) {
+  nb::typed<nb::list, Fields> list;
+  for (const GroupBytes& group : groups) {
+    Fields fields;
+    fields["original"] = group.original;
+    fields["payload"] = group.payload;
+    list.append(fields);
+  }
+  return list;
+}
+
 Fields stats_fields(const Exchange& exchange) {
   const ExchangeStats& stats = exchange.stats();
   Fields fields;
   fields["to_owners"] = way_fields(stats.to_owners);
   fields["from_owners"] = way_fields(stats.from_owners);
+  fields["groups"] = group_fields(stats.groups);
   fields["encode_s"] = stats.encode_s;
   fields["decode_s"] = stats.decode_s;
   return fields;
@@ -124,7 +140,8 @@ void bind_exchange(nb::module_& module) {
   // An exchange works on the memory of its bucket and of its data: it keeps both.
   nb::class_<ExchangeBucket>(module, "ExchangeBucket")
       .def("__init__", &make_bucket, "index"_a, "dtype"_a, "shapes"_a, "rank"_a, "world"_a,
-           "options"_a, "order"_a, "mean"_a, "piece_elements"_a, "even_shards"_a = false)
+           "options"_a, "order"_a, "mean"_a, "piece_elements"_a, "even_shards"_a = false,
+           "groups"_a = std::vector<CompressOptions>())
       .def("bytes", &ExchangeBucket::bytes)
       .def("reset", &ExchangeBucket::reset)
       .def("two_shot", &two_shot, "data"_a.noconvert(), "step"_a, nb::keep_alive<0, 1>(),

@@ -175,6 +175,7 @@ void ExchangeBucket::State::reset_rooms() {
 ExchangeBucket::ExchangeBucket(std::uint32_t index, DType dtype, std::vector<BucketTensor> tensors,
                                unsigned rank, unsigned world, const ExchangeOptions& options) {
   exchange::check_settings(dtype, rank, world, options);
+  exchange::check_groups(tensors, options);
   const AdditionRule rule{dtype, options.order, world, options.mean,
                           exchange::bucket_elements(tensors, world, options)};
   const std::uint64_t piece = options.piece_elements;
@@ -187,7 +188,7 @@ ExchangeBucket::ExchangeBucket(std::uint32_t index, DType dtype, std::vector<Buc
                 rank,
                 world,
                 rule,
-                PieceCoder(dtype, options.compress),
+                PieceCoder(dtype, options),
                 options.even_shards,
                 std::move(shards),
                 std::move(whole),

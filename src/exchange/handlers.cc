@@ -172,7 +172,7 @@ Bytes BucketMemory::encode(const Piece& piece, std::size_t receivers,
                            WayBytes ExchangeStats::* way) {
   const Timer timer(stats_.encode_s);
   Bytes payload;
-  coder_.encode(piece, at(piece), payload);
+  coder_.encode(piece, at(piece), receivers, payload, stats_.groups);
   (stats_.*way).original += receivers * bytes(piece);
   return payload;
 }

@@ -14,7 +14,9 @@ namespace gradwire::exchange {
 class BucketMemory {
  public:
   BucketMemory(PieceCoder& coder, std::uint8_t* data, ExchangeStats& stats)
-      : coder_(coder), data_(data), stats_(stats) {}
+      : coder_(coder), data_(data), stats_(stats) {
+    stats_.groups.resize(coder.groups());
+  }
 
   std::uint8_t* at(const Piece& piece) const;
   std::size_t bytes(const Piece& piece) const;

@@ -7,20 +7,25 @@
 
 namespace gradwire::exchange {
 
-PieceCoder::PieceCoder(DType dtype, const CompressOptions& options)
-    : dtype_(dtype), width_(element_size(dtype)), options_(options) {
-  options_.checksum = false;  // the piece has one
+PieceCoder::PieceCoder(DType dtype, const ExchangeOptions& options)
+    : dtype_(dtype), width_(element_size(dtype)), options_{options.compress} {
+  options_.insert(options_.end(), options.groups.begin(), options.groups.end());
+  for (CompressOptions& group : options_) group.checksum = false;  // the piece has one
 }
 
-void PieceCoder::encode(const Piece& piece, const std::uint8_t* elements, Bytes& payload) {
+void PieceCoder::encode(const Piece& piece, const std::uint8_t* elements, std::size_t receivers,
+                        Bytes& payload, std::vector<GroupBytes>& groups) {
   ByteWriter out(payload);
   for (const Part& part : piece.parts) {
     body_.clear();
+    const std::size_t before = payload.size();
     const auto bytes = static_cast<std::size_t>(part.n) * width_;
-    lossless::encode_tensor({dtype_, part.shape, {elements, bytes}}, options_, true, memory_,
-                            body_);
+    lossless::encode_tensor({dtype_, part.shape, {elements, bytes}}, options_[part.group], true,
+                            memory_, body_);
     out.varint(body_.size());
     out.bytes(body_);
+    groups[part.group].original += receivers * bytes;
+    groups[part.group].payload += receivers * (payload.size() - before);
     elements += bytes;
   }
 }

@@ -15,14 +15,14 @@ void cut_tensor(const BucketTensor& tensor, std::uint64_t first, std::uint64_t p
   const std::uint64_t n = element_count(tensor);
   if (n == 0) return;
   if (n <= piece_elements) {
-    parts.push_back({first, n, tensor.shape, false});
+    parts.push_back({first, n, tensor.shape, false, tensor.group});
     return;
   }
   const std::uint64_t row = tensor.shape.size() < 2 ? 1 : n / tensor.shape[0];
   const bool whole_rows = row <= piece_elements && tensor.shape.size() >= 2;
   const std::uint64_t step = whole_rows ? piece_elements / row * row : piece_elements;
   for (std::uint64_t at = 0; at < n; at += step) {
-    Part part{first + at, std::min(step, n - at), {}, at > 0};
+    Part part{first + at, std::min(step, n - at), {}, at > 0, tensor.group};
     if (whole_rows) {
       part.shape = tensor.shape;
       part.shape[0] = part.n / row;

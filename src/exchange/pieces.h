@@ -16,7 +16,8 @@ struct Part {
   std::uint64_t first = 0;  ///< element in the bucket
   std::uint64_t n = 0;
   std::vector<std::uint64_t> shape;
-  bool follows = false;  ///< goes on where the part before has stopped, in the same tensor
+  bool follows = false;     ///< goes on where the part before has stopped, in the same tensor
+  std::uint32_t group = 0;  ///< the tensor's
 };
 
 /// What is encoded and sent at a time.

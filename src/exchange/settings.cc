@@ -14,6 +14,11 @@ namespace {
 constexpr std::uint64_t kMaxElements = std::uint64_t{1} << 56;
 constexpr unsigned kMaxWorld = 65536;
 
+void check_level(const CompressOptions& options) {
+  if (options.level < 1 || options.level > 3)
+    fail(ErrorKind::invalid_argument, "level: {} given, 1 to 3 allowed", options.level);
+}
+
 }  // namespace
 
 void check_settings(DType dtype, unsigned rank, unsigned world, const ExchangeOptions& options) {
@@ -26,8 +31,16 @@ void check_settings(DType dtype, unsigned rank, unsigned world, const ExchangeOp
     fail(ErrorKind::invalid_argument, "rank {} of {} ranks does not exist", rank, world);
   if (options.piece_elements == 0)
     fail(ErrorKind::invalid_argument, "piece_elements: 0 given, at least 1 needed");
-  if (options.compress.level < 1 || options.compress.level > 3)
-    fail(ErrorKind::invalid_argument, "level: {} given, 1 to 3 allowed", options.compress.level);
+  check_level(options.compress);
+  for (const CompressOptions& group : options.groups) check_level(group);
+}
+
+void check_groups(const std::vector<BucketTensor>& tensors, const ExchangeOptions& options) {
+  for (const BucketTensor& tensor : tensors) {
+    if (tensor.group > options.groups.size())
+      fail(ErrorKind::invalid_argument, "group: {} given, 0 to {} allowed", tensor.group,
+           options.groups.size());
+  }
 }
 
 std::uint64_t count_elements(const std::vector<BucketTensor>& tensors) {

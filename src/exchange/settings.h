@@ -10,6 +10,9 @@ namespace gradwire::exchange {
 
 void check_settings(DType dtype, unsigned rank, unsigned world, const ExchangeOptions& options);
 
+/// Demands that the tensors' groups exist.
+void check_groups(const std::vector<BucketTensor>& tensors, const ExchangeOptions& options);
+
 /// The elements of tensors whose shapes the format can say.
 std::uint64_t count_elements(const std::vector<BucketTensor>& tensors);
 

@@ -17,6 +17,11 @@ void add(WayBytes& total, const WayBytes& bytes) {
 void add(ExchangeStats& total, const ExchangeStats& stats) {
   add(total.to_owners, stats.to_owners);
   add(total.from_owners, stats.from_owners);
+  total.groups.resize(std::max(total.groups.size(), stats.groups.size()));
+  for (std::size_t k = 0; k < stats.groups.size(); ++k) {
+    total.groups[k].original += stats.groups[k].original;
+    total.groups[k].payload += stats.groups[k].payload;
+  }
   total.encode_s += stats.encode_s;
   total.decode_s += stats.decode_s;
 }

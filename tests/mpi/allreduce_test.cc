@@ -82,11 +82,14 @@ TEST(Allreduce, IsRightWithMoreKindsOfCallsThanAreKept) {
 }
 
 TEST(Allreduce, CountsWhatItSends) {
-  const Problem problem(DType::f32, 10000, {}, 8);
+  const Problem problem(DType::f32, 10000, {.split_elements = 4000}, 8);
   Bytes buffer = problem.input;
   const ExchangeStats stats = problem.run(buffer.data());
   EXPECT_EQ(stats.to_owners.sent() > 0, world_size() > 1);
   EXPECT_EQ(stats.to_owners.original > 0, world_size() > 1);
+  ASSERT_EQ(stats.groups.size(), 1u);
+  EXPECT_EQ(stats.groups[0].original, stats.to_owners.original + stats.from_owners.original);
+  EXPECT_EQ(stats.groups[0].payload, stats.to_owners.payload + stats.from_owners.payload);
 }
 
 TEST(Iallreduce, RunsSeveralInTheirOrder) {

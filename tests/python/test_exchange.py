@@ -18,13 +18,14 @@ def make_bucket(rank: int, world: int, order: str = "rank") -> _core.ExchangeBuc
     return _core.ExchangeBucket(
         3,
         "f32",
-        SHAPES,
+        [(shape, 1 if shape == (7,) else 0) for shape in SHAPES],
         rank,
         world,
         compress_options("lossless", 2, "auto", "hybrid", 1, True),
         getattr(_core.SumOrder, order),
         True,
         256,
+        groups=[compress_options("lossless(coder=stored)", 2, "auto", "hybrid", 1, True)],
     )
 
 
@@ -88,6 +89,13 @@ def test_statistics_count_each_way() -> None:
     for way in ways:
         assert 0 < way["payload"] < way["original"]
         assert way["header"] == 48 * steps / 2
+    for exchange in exchanges:
+        stats, (coded, stored) = exchange.stats(), exchange.stats()["groups"]
+        for what in ("original", "payload"):
+            both = sum(stats[way][what] for way in ("to_owners", "from_owners"))
+            assert coded[what] + stored[what] == both
+        assert 0 < stored["original"] <= stored["payload"]
+        assert coded["payload"] < coded["original"]
 
 
 def test_a_flipped_bit_is_an_error_and_nobody_waits() -> None:

@@ -56,11 +56,12 @@ class Buckets:
         return _core.ExchangeBucket(
             layout.bucket,
             dtype,
-            layout.shapes,
+            layout.tensors,
             self._peers.rank,
             self._peers.world,
             spec.compress_options(),
             getattr(_core.SumOrder, options.order),
             True,
             options.piece_of(dtype),
+            groups=options.rules.compress_options(),
         )

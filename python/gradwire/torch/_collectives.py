@@ -1,6 +1,6 @@
 """Exact reduce-scatters, all-gathers and all-reduces over one group, made where they are called.
 
-In: tensors, the shapes that lie in them. Out: the tensors' results, or an error on every rank.
+In: tensors, what lies in them. Out: the tensors' results, or an error on every rank.
 Assumes: all ranks make the same calls in the same order, from one thread at a time.
 
 After each exchange the ranks tell each other whether they could decode everything, by one integer
@@ -20,7 +20,7 @@ from gradwire import _core
 from gradwire.dtypes import parse_dtype
 from gradwire.errors import ArgumentError, GradwireError, TransportError
 from gradwire.torch._kinds import KINDS, TRANSPORT, kind_of
-from gradwire.torch._layout import Shape
+from gradwire.torch._layout import BucketTensor
 from gradwire.torch._options import Options
 from gradwire.torch._peers import Peers, lost_peers
 from gradwire.torch._stats import Counters
@@ -29,7 +29,7 @@ from gradwire.torch._transport import CollectiveError, Transport
 EXCHANGED = {torch.float32, torch.float64, torch.bfloat16, torch.float16}
 REDUCE_SCATTER, ALL_GATHER, ALL_REDUCE = "reduce_scatter", "all_gather", "all_reduce"
 
-Shapes = tuple[Shape, ...]
+Tensors = tuple[BucketTensor, ...]
 
 
 class _Layout(NamedTuple):
@@ -37,11 +37,11 @@ class _Layout(NamedTuple):
 
     way: str
     dtype: str
-    shapes: Shapes
+    tensors: Tensors
 
     def lines(self) -> list[str]:
-        head = f"{self.way} of {len(self.shapes)} tensors in {self.dtype}"
-        return [head, *(f"tensor {k} of shape {shape}" for k, shape in enumerate(self.shapes))]
+        head = f"{self.way} of {len(self.tensors)} tensors in {self.dtype}"
+        return [head, *(tensor.line(k) for k, tensor in enumerate(self.tensors))]
 
 
 class Collectives:
@@ -66,26 +66,26 @@ class Collectives:
     def world(self) -> int:
         return self._peers.world
 
-    def reduce_scatter(self, output: Any, source: Any, shapes: Shapes, average: bool) -> None:
+    def reduce_scatter(self, output: Any, source: Any, tensors: Tensors, average: bool) -> None:
         """Add the ranks' sources; each rank gets the shard that is its own.
 
-        source: one shard for each rank, rank 0's first; this rank's is overwritten. shapes: of the
-        tensors in a shard. average: divide by the number of ranks.
+        source: one shard for each rank, rank 0's first; this rank's is overwritten. tensors: of a
+        shard. average: divide by the number of ranks.
         """
         own = source.view(self.world, -1)[self._peers.rank]
-        self._exchange(REDUCE_SCATTER, source, shapes)
+        self._exchange(REDUCE_SCATTER, source, tensors)
         output.copy_(self._averaged(own, average))
 
-    def all_gather(self, output: Any, source: Any, shapes: Shapes) -> None:
+    def all_gather(self, output: Any, source: Any, tensors: Tensors) -> None:
         """Put every rank's source in its place in all outputs; source may lie there already."""
         own = output.view(self.world, -1)[self._peers.rank]
         if own.data_ptr() != source.data_ptr():
             own.copy_(source)
-        self._exchange(ALL_GATHER, output, shapes)
+        self._exchange(ALL_GATHER, output, tensors)
 
-    def all_reduce(self, tensor: Any, shapes: Shapes, average: bool) -> None:
+    def all_reduce(self, tensor: Any, tensors: Tensors, average: bool) -> None:
         """Add the ranks' tensors, in place; average: divide by the number of ranks."""
-        self._exchange(ALL_REDUCE, tensor, shapes)
+        self._exchange(ALL_REDUCE, tensor, tensors)
         self._averaged(tensor, average)
 
     def settle(self) -> None:
@@ -102,11 +102,11 @@ class Collectives:
         """Close the connections, so that peers do not wait for this rank."""
         self._peers.leave()
 
-    def _exchange(self, way: str, data: Any, shapes: Shapes) -> None:
+    def _exchange(self, way: str, data: Any, tensors: Tensors) -> None:
         self.settle()
         self._calls += 1
         self._where = f"{way} {self._calls}"
-        layout = _Layout(way, str(data.dtype).removeprefix("torch."), shapes)
+        layout = _Layout(way, str(data.dtype).removeprefix("torch."), tensors)
         self._guarded(lambda: self._make(layout, data))
 
     def _make(self, layout: _Layout, data: Any) -> None:
@@ -115,7 +115,8 @@ class Collectives:
         bits = data.detach().view(torch.uint8).numpy()
         exchange: _core.Exchange = getattr(bucket, start)(bits, self._calls % 2**32)
         self._transport.run(exchange)
-        self._counters.add_exchange(exchange.stats(), self._transport.take_wait_s(), layout.way)
+        waited_s = self._transport.take_wait_s()
+        self._counters.add_exchange(exchange.stats(), waited_s, self.options.labels(), layout.way)
         self._judge(exchange)
         self._post_verdict()
 
@@ -138,7 +139,7 @@ class Collectives:
         return _core.ExchangeBucket(
             len(self._buckets),
             dtype,
-            layout.shapes,
+            layout.tensors,
             self._peers.rank,
             self.world,
             options.spec.compress_options(),
@@ -146,6 +147,7 @@ class Collectives:
             False,  # sums travel
             options.piece_of(dtype),
             layout.way != ALL_REDUCE,
+            options.rules.compress_options(),
         )
 
     def _averaged(self, total: Any, average: bool) -> Any:

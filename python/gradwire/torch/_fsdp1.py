@@ -8,7 +8,7 @@ torch.distributed.fsdp, ``FullyShardedDataParallel.register_comm_hook``.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch.distributed as dist
@@ -17,7 +17,9 @@ from gradwire.errors import ArgumentError
 from gradwire.torch import _plain
 from gradwire.torch._collectives import Collectives
 from gradwire.torch._fsdp2 import State
+from gradwire.torch._layout import BucketTensor
 from gradwire.torch._peers import Peers
+from gradwire.torch._roles import Described
 
 
 def is_wrapped(model: Any) -> bool:
@@ -40,8 +42,15 @@ def install(model: Any, state: State, scatters_like_gloo: Callable[[Peers], bool
         )
     if not model.check_is_root():
         raise ArgumentError("attach to the outermost FullyShardedDataParallel")
-    state.join_groups([model.process_group], scatters_like_gloo)
+    state.join_groups([model.process_group], scatters_like_gloo, _flat_parameters)
     model.register_comm_hook(_Divided(state, model), _reduce)
+
+
+def _flat_parameters() -> Sequence[Described]:
+    raise ArgumentError(
+        "rules: FSDP1 hands over gradients as one flat tensor, without names; use FSDP2 "
+        "(fully_shard)"
+    )
 
 
 class _Divided:
@@ -68,10 +77,11 @@ def _reduce(divided: _Divided, gradient: Any, shard: Any = None) -> None:
 def _exchange(state: State, exchanges: Collectives, gradient: Any, shard: Any) -> None:
     if shard is None:  # NO_SHARD
         flat = gradient.view(-1)
-        state.run(lambda: exchanges.all_reduce(flat, ((flat.numel(),),), False))
+        whole = (BucketTensor((flat.numel(),)),)
+        state.run(lambda: exchanges.all_reduce(flat, whole, False))
     else:
-        shapes = ((shard.numel(),),)
-        state.run(lambda: exchanges.reduce_scatter(shard, gradient, shapes, False))
+        tensors = (BucketTensor((shard.numel(),)),)
+        state.run(lambda: exchanges.reduce_scatter(shard, gradient, tensors, False))
 
 
 def _reduce_plainly(divided: _Divided, gradient: Any, shard: Any) -> None:

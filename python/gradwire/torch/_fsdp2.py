@@ -9,9 +9,9 @@ shapes.
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -19,14 +19,21 @@ import torch.distributed as dist
 
 from gradwire.errors import ArgumentError
 from gradwire.torch import _plain
-from gradwire.torch._collectives import Collectives, Shapes
+from gradwire.torch._collectives import Collectives, Tensors
+from gradwire.torch._layout import fill_bucket
 from gradwire.torch._peers import Peers
+from gradwire.torch._roles import describe
+from gradwire.torch._rules import Parameters, Rules
 
 
 class State(Protocol):
     """What the communication objects need of a ``ShardedState``."""
 
-    def join_groups(self, groups: Sequence[Any], probe: Callable[[Peers], bool]) -> None: ...
+    @property
+    def rules(self) -> Rules: ...
+    def join_groups(
+        self, groups: Sequence[Any], probe: Callable[[Peers], bool], parameters: Parameters
+    ) -> None: ...
     def exchanges(self, group: Any, tensor: Any, name: str) -> Collectives | None: ...
     def run(self, call: Callable[[], None]) -> None: ...
     def settle(self) -> None: ...
@@ -53,26 +60,52 @@ def install(
     groups = [group for part in parts for group in _groups_of(part)]
     if not groups:
         raise ArgumentError("no parameter of this model is sharded over a process group")
-    state.join_groups(groups, scatters_like_gloo)
+    parameters = partial(describe, model)
+    state.join_groups(groups, scatters_like_gloo, parameters)
     if replicate_group is not None:
-        state.join_groups([replicate_group], Peers.adds_like_gloo)
+        state.join_groups([replicate_group], Peers.adds_like_gloo, parameters)
     for module in modules:
         part = _part_of(module)
         if part is not None:
-            module.set_custom_all_gather(ExactAllGather(state, part))
-            module.set_custom_reduce_scatter(ExactReduceScatter(state, part))
+            shards = _Shards(part, state.rules)
+            module.set_custom_all_gather(ExactAllGather(state, shards))
+            module.set_custom_reduce_scatter(ExactReduceScatter(state, shards))
             if replicate_group is not None:
-                module.set_all_reduce_hook(_replicate_hook(state, part, replicate_group))
+                module.set_all_reduce_hook(_replicate_hook(state, shards, replicate_group))
     # What the last all-gather of a pass without gradients has brought is judged before it is used.
     model.register_forward_hook(lambda *_: state.settle())
 
 
-class _Communication:
-    """What both objects share: memory, and the shapes of the module's shards."""
+class _Shards:
+    """The tensors in a module's shards, padding included.
 
-    def __init__(self, state: State, part: Any) -> None:
-        self._state = state
+    They do not add up where some parameters have no gradient, or bring their own all-gather: then
+    they are one flat run, in no rule's group. It matters for the size of what is sent only.
+    """
+
+    def __init__(self, part: Any, rules: Rules) -> None:
         self._part = part
+        # By PyTorch's objects for them, as parameters may be replaced, by load_state_dict and such.
+        self._groups = {p: rules.group_of(p.sharded_param) for p in part.fsdp_params}
+
+    def parameters(self, elements: int) -> Tensors:
+        return self._tensors(self._part.fsdp_params, elements)
+
+    def gradients(self, elements: int) -> Tensors:
+        parameters = [p for p in self._part.fsdp_params if p.sharded_param.requires_grad]
+        return self._tensors(parameters, elements)
+
+    def _tensors(self, parameters: Sequence[Any], elements: int) -> Tensors:
+        shapes = [tuple(p.padded_sharded_param_size) for p in parameters]
+        return fill_bucket(shapes, [self._groups[p] for p in parameters], elements)
+
+
+class _Communication:
+    """What both objects share: memory, and the layout of the module's shards."""
+
+    def __init__(self, state: State, shards: _Shards) -> None:
+        self._state = state
+        self._shards = shards
 
     def allocate(self, size: Sequence[int], *, dtype: Any, device: Any) -> Any:
         return torch.empty(*size, dtype=dtype, device=device)
@@ -87,8 +120,8 @@ class ExactAllGather(_Communication):
         exchanges = self._state.exchanges(group, input_tensor, "parameters")
         if exchanges is None:
             return _plain.all_gather(output_tensor, input_tensor, group, async_op)
-        shapes = _shapes_of(self._part.fsdp_params, input_tensor.numel())
-        self._state.run(lambda: exchanges.all_gather(output_tensor, input_tensor, shapes))
+        tensors = self._shards.parameters(input_tensor.numel())
+        self._state.run(lambda: exchanges.all_gather(output_tensor, input_tensor, tensors))
         return None
 
 
@@ -103,21 +136,21 @@ class ExactReduceScatter(_Communication):
         if exchanges is None:
             return _plain.reduce_scatter(output_tensor, input_tensor, group, op, async_op)
         average = _is_average(op)
-        shapes = _gradient_shapes(self._part, output_tensor.numel())
+        tensors = self._shards.gradients(output_tensor.numel())
         self._state.run(
-            lambda: exchanges.reduce_scatter(output_tensor, input_tensor, shapes, average)
+            lambda: exchanges.reduce_scatter(output_tensor, input_tensor, tensors, average)
         )
         return None
 
 
-def _replicate_hook(state: State, part: Any, group: Any) -> Callable[[Any], None]:
+def _replicate_hook(state: State, shards: _Shards, group: Any) -> Callable[[Any], None]:
     def average_over_replicas(shard: Any) -> None:
         exchanges = state.exchanges(group, shard, "gradients")
         if exchanges is None:
             dist.all_reduce(shard, dist.ReduceOp.AVG, group)
             return
-        shapes = _gradient_shapes(part, shard.numel())
-        state.run(lambda: exchanges.all_reduce(shard, shapes, True))
+        tensors = shards.gradients(shard.numel())
+        state.run(lambda: exchanges.all_reduce(shard, tensors, True))
 
     return average_over_replicas
 
@@ -149,19 +182,3 @@ def _groups_of(part: Any) -> list[Any]:
     places = (part.mesh_info, part.post_forward_mesh_info)
     groups = [getattr(place, "shard_process_group", None) for place in places]
     return [group for group in groups if group is not None]
-
-
-def _gradient_shapes(part: Any, elements: int) -> Shapes:
-    return _shapes_of([p for p in part.fsdp_params if p.sharded_param.requires_grad], elements)
-
-
-def _shapes_of(parameters: Sequence[Any], elements: int) -> Shapes:
-    """The shapes of shards, padding included, or one flat run when they do not add up.
-
-    They do not where some parameters have no gradient, or bring their own all-gather. Shapes
-    matter for the size of what is sent only.
-    """
-    shapes = tuple(tuple(p.padded_sharded_param_size) for p in parameters)
-    if sum(math.prod(shape) for shape in shapes) != elements:
-        return ((elements,),)
-    return shapes

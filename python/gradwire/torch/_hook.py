@@ -7,7 +7,8 @@ alike.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from torch.nn.parallel import DistributedDataParallel
@@ -15,6 +16,8 @@ from torch.nn.parallel import DistributedDataParallel
 from gradwire.errors import ArgumentError
 from gradwire.torch._joining import Wishes, join
 from gradwire.torch._peers import Peers
+from gradwire.torch._roles import describe
+from gradwire.torch._rules import Parameters, Rule, unknown_parameters
 from gradwire.torch._sharded import ShardedState, attach_sharded, is_sharded
 from gradwire.torch._state import HookState
 from gradwire.torch._stats import Stats
@@ -32,6 +35,8 @@ def hook(
     exchange: str = "auto",
     piece_elements: int | None = None,
     timeout: float | None = None,
+    rules: Sequence[Rule] | None = None,
+    model: Any = None,
 ) -> tuple[HookState, DdpHook]:
     """Make the pair that ``DistributedDataParallel.register_comm_hook`` takes.
 
@@ -49,17 +54,21 @@ def hook(
     one), "auto": gather_merge with 2 ranks. The bits are the same.
     piece_elements: elements that are encoded and sent at a time; 96 KiB of them otherwise.
     timeout: seconds after which a peer counts as gone; the group's own otherwise.
+    rules: see ``attach``. model: the module that they are for, wrapped by DDP or not yet; needed
+    with rules only.
 
     Returns (state, hook): one pair a model. Buckets of other dtypes and sparse ones take a plain
     all-reduce. Raises ArgumentError, on every rank, for a bad option or when ranks differ in
     options or library version.
     """
-    wishes = Wishes(spec, order, exchange, piece_elements, timeout)
+    wishes = Wishes(spec, order, exchange, piece_elements, timeout, rules, _parameters_of(model))
     options, peers = join(group, wishes, "", lambda options: None, Peers.adds_like_gloo)
     return HookState(options, peers), _make_hook()
 
 
-def attach(model: Any, spec: str, rules: Any = None, **options: Any) -> HookState | ShardedState:
+def attach(
+    model: Any, spec: str, rules: Sequence[Rule] | None = None, **options: Any
+) -> HookState | ShardedState:
     """Send the gradients of a DDP or FSDP model as a spec says; with FSDP2 its parameters too.
 
     model: DistributedDataParallel, a model that ``fully_shard`` has been applied to (FSDP2), or
@@ -67,13 +76,14 @@ def attach(model: Any, spec: str, rules: Any = None, **options: Any) -> HookStat
     without another hook. spec, options: as for ``hook``; for sharded models no ``group`` (theirs
     are used) and "lossless" or "none" alone. replicate_group: FSDP2 only; a process group of ranks
     that hold the same shards, over which gradients are averaged as well (the slow hop of HSDP).
-    rules: not there yet; None.
+    rules: how parameters are coded otherwise, by name, role or size: ``Rule`` objects, of which the
+    first that a parameter meets holds, and the spec for the rest. The bits are the same. A spec
+    that makes plain all-reduces takes none, nor does FSDP1. A rule that no parameter of the model
+    meets is refused; one whose parameters earlier rules have taken is not, ``stats`` shows it.
     Returns the state; ``stats(model)`` and ``state.state_dict()`` are what it is for.
     Raises ArgumentError for what cannot be done, and as ``hook``.
     """
-    plain = getattr(model, "_orig_mod", model)  # of torch.compile
-    if rules is not None:
-        raise ArgumentError("rules by parameter are not there yet: one spec holds for the model")
+    plain = _plain_model(model)
     if not isinstance(plain, DistributedDataParallel) and not is_sharded(plain):
         raise ArgumentError(
             f"{type(plain).__name__} is no DistributedDataParallel, nor sharded by fully_shard or "
@@ -84,10 +94,10 @@ def attach(model: Any, spec: str, rules: Any = None, **options: Any) -> HookStat
     state: HookState | ShardedState
     if isinstance(plain, DistributedDataParallel):
         options.setdefault("group", plain.process_group)
-        state, ddp_hook = hook(spec, **options)
+        state, ddp_hook = hook(spec, rules=rules, model=plain, **options)
         plain.register_comm_hook(state, ddp_hook)
     else:
-        state = attach_sharded(plain, spec, **options)
+        state = attach_sharded(plain, spec, rules=rules, **options)
     _states[plain] = state
     return state
 
@@ -97,10 +107,21 @@ def stats(model: Any) -> Stats:
 
     Raises ArgumentError for a model without a hook of gradwire.
     """
-    plain = getattr(model, "_orig_mod", model)
+    plain = _plain_model(model)
     if plain not in _states:
         raise ArgumentError("this model has no hook from gradwire.torch.attach")
     return _states[plain].stats()
+
+
+def _parameters_of(model: Any) -> Parameters:
+    if model is None:
+        return unknown_parameters
+    plain = _plain_model(model)
+    return partial(describe, plain.module if isinstance(plain, DistributedDataParallel) else plain)
+
+
+def _plain_model(model: Any) -> Any:
+    return getattr(model, "_orig_mod", model)  # of torch.compile
 
 
 def _make_hook() -> DdpHook:

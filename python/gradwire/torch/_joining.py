@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from gradwire.errors import ArgumentError
 from gradwire.torch._options import Options, make_options
 from gradwire.torch._peers import Peers, seconds_to_timeout
+from gradwire.torch._rules import Parameters, unknown_parameters
 
 _logger = logging.getLogger("gradwire.torch")
 
@@ -25,6 +26,8 @@ class Wishes(NamedTuple):
     exchange: object = "auto"
     piece_elements: object = None
     timeout: float | None = None
+    rules: object = None
+    parameters: Parameters = unknown_parameters  #: that the rules are for
 
 
 def join(
@@ -46,12 +49,18 @@ def join(
     try:
         limit = seconds_to_timeout(wishes.timeout)
         options = make_options(
-            wishes.spec, wishes.order or "gloo", wishes.exchange, wishes.piece_elements
+            wishes.spec,
+            wishes.order or "gloo",
+            wishes.exchange,
+            wishes.piece_elements,
+            wishes.rules,
+            wishes.parameters,
         )
         check(options)
-        facts = f"{options.facts()}{'' if wishes.order else ' by default'}{purpose}"
+        head = f"{options.facts()}{'' if wishes.order else ' by default'}{purpose}"
+        facts = [head, *options.rules.lines()]
     except ArgumentError as error:  # the others are told before it is raised
-        refusal, facts = error, f"an error: {error}"
+        refusal, facts = error, [f"an error: {error}"]
     try:
         peers = Peers(group, limit)
         peers.agree(facts)

@@ -1,16 +1,29 @@
 """How the parameters of a bucket lie in its memory.
 
-In: the parameters of a DDP bucket. Out: their shapes in memory order, and lines to compare.
+In: the parameters of a DDP bucket. Out: their shapes in memory order, their groups, and lines to
+compare.
 Assumes: they lie densely one behind the other, each in its own order of strides, as in PyTorch.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 Shape = tuple[int, ...]
+
+
+class BucketTensor(NamedTuple):
+    """One tensor of a bucket."""
+
+    shape: Shape  #: in memory order
+    group: int = 0  #: of ``Rules``, which says how it is coded
+
+    def line(self, k: int) -> str:
+        """What ranks compare of tensor k."""
+        by = f", by rule {self.group}" if self.group else ""
+        return f"tensor {k} of shape {self.shape}{by}"
 
 
 class Layout(NamedTuple):
@@ -18,15 +31,18 @@ class Layout(NamedTuple):
 
     bucket: int
     dtype: str
-    shapes: tuple[Shape, ...]
+    tensors: tuple[BucketTensor, ...]
     is_last: bool
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        return tuple(tensor.shape for tensor in self.tensors)
 
     def lines(self) -> list[str]:
         """What ranks compare, in words for who reads of a difference."""
         last = "the last one of a step" if self.is_last else "with others behind it"
-        head = f"bucket {self.bucket} of {len(self.shapes)} tensors in {self.dtype}, {last}"
-        tensors = [f"tensor {k} of shape {shape}" for k, shape in enumerate(self.shapes)]
-        return [*tensors, head]
+        head = f"bucket {self.bucket} of {len(self.tensors)} tensors in {self.dtype}, {last}"
+        return [*(tensor.line(k) for k, tensor in enumerate(self.tensors)), head]
 
 
 def memory_shape(shape: Sequence[int], strides: Sequence[int]) -> Shape:
@@ -50,9 +66,18 @@ def memory_shape(shape: Sequence[int], strides: Sequence[int]) -> Shape:
     return tuple(shape[dim] for dim in order)
 
 
-def bucket_shapes(parameters: Sequence[Any], elements: int) -> tuple[Shape, ...]:
-    """Return the shapes of a bucket's parameters, or one flat run when they do not add up."""
-    shapes = tuple(memory_shape(tuple(p.shape), p.stride()) for p in parameters)
+def bucket_tensors(
+    parameters: Sequence[Any], elements: int, group_of: Callable[[Any], int]
+) -> tuple[BucketTensor, ...]:
+    """Return the tensors of a bucket's parameters, or one flat run when they do not add up."""
+    shapes = [memory_shape(tuple(p.shape), p.stride()) for p in parameters]
+    return fill_bucket(shapes, [group_of(p) for p in parameters], elements)
+
+
+def fill_bucket(
+    shapes: Sequence[Shape], groups: Sequence[int], elements: int
+) -> tuple[BucketTensor, ...]:
+    """Return tensors of these shapes, or one flat run when they do not add up."""
     if sum(math.prod(shape) for shape in shapes) != elements:
-        return ((elements,),)
-    return shapes
+        return (BucketTensor((elements,)),)
+    return tuple(BucketTensor(*pair) for pair in zip(shapes, groups, strict=True))

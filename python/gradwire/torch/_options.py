@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import gradwire
 from gradwire.dtypes import numpy_dtype
 from gradwire.errors import ArgumentError
+from gradwire.torch._rules import Parameters, Rules, make_rules, unknown_parameters
 from gradwire.torch._spec import Spec, parse_spec
 
 _WAYS = ("auto", "two_shot", "gather_merge")
@@ -24,6 +25,7 @@ class Options:
     order: str
     exchange: str
     piece_elements: int | None  #: None: 96 KiB of them
+    rules: Rules = field(default_factory=Rules)
 
     def way(self, world: int) -> str:
         """The exchange that is used: one way only where that costs no more bytes."""
@@ -35,8 +37,12 @@ class Options:
         """Elements of a dtype that are encoded and sent at a time."""
         return self.piece_elements or _PIECE_BYTES // numpy_dtype(dtype).itemsize
 
+    def labels(self) -> list[str]:
+        """The names of groups for statistics: the spec of what no rule matches, then the rules."""
+        return [self.spec.text, *self.rules.labels()]
+
     def facts(self) -> str:
-        """One line that is the same on ranks that understand each other."""
+        """One line, the same on ranks that understand each other; rules have their own."""
         return (
             f"spec {self.spec.text!r}, order {self.order!r}, exchange {self.exchange!r}, "
             f"piece_elements {self.piece_elements}, gradwire {gradwire.__version__}"
@@ -46,16 +52,30 @@ class Options:
         return replace(self, order=order)
 
 
-def make_options(spec: object, order: object, exchange: object, piece_elements: object) -> Options:
-    """Check the arguments of ``hook``; GRADWIRE_DISABLE=1 makes every spec "none"."""
-    parsed = parse_spec(spec)
+def make_options(
+    spec: object,
+    order: object,
+    exchange: object,
+    piece_elements: object,
+    rules: object = None,
+    parameters: Parameters = unknown_parameters,
+) -> Options:
+    """Check the arguments of ``hook``; GRADWIRE_DISABLE=1 makes every spec "none" without rules."""
+    parsed, checked = parse_spec(spec), make_rules(rules, parameters)
     if os.environ.get("GRADWIRE_DISABLE", "0") not in ("", "0"):
-        parsed = parse_spec("none")
+        parsed, checked = parse_spec("none"), Rules()
+    if checked and parsed.method is None:
+        stored = f"{parsed.text}+" if parsed.cast else ""
+        raise ArgumentError(
+            f"spec {spec!r} with rules: it makes plain all-reduces, inside which tensors are not "
+            f"coded; say '{stored}lossless(coder=stored)' for what no rule matches"
+        )
     return Options(
         parsed,
         _one_of("order", order, _ORDERS),
         _one_of("exchange", exchange, _WAYS),
         _piece(piece_elements),
+        checked,
     )
 
 

@@ -7,6 +7,7 @@ SyncBatchNorm, of metrics) can come between ours. Assumes: all ranks make it at 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -38,13 +39,13 @@ class Peers:
         self.world: int = dist.get_world_size(self.group)
         self._epoch = 0  # failures that all ranks have left behind
 
-    def agree(self, facts: str) -> None:
+    def agree(self, facts: Sequence[str]) -> None:
         """Compare what the ranks say of themselves.
 
-        facts: options and version as one line. Raises ArgumentError, on all ranks, naming the first
-        two ranks that differ.
+        facts: lines, of options and version, then rules. Raises ArgumentError, on all ranks, naming
+        the first two ranks that differ.
         """
-        difference = first_difference(self.group, [facts])
+        difference = first_difference(self.group, facts)
         if difference is not None:
             raise ArgumentError(f"ranks differ in what they run: {difference}")
 

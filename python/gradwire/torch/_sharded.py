@@ -18,6 +18,7 @@ from gradwire.torch._collectives import EXCHANGED, Collectives
 from gradwire.torch._joining import Wishes, join
 from gradwire.torch._options import Options
 from gradwire.torch._peers import Peers, probe_values
+from gradwire.torch._rules import Parameters, Rules
 from gradwire.torch._stats import Counters, Stats
 from gradwire.torch.reference import reference_reduce_scatter
 
@@ -62,14 +63,23 @@ class ShardedState:
 
     # --- for the ways in --------------------------------------------------------------------------
 
-    def join_groups(self, groups: Iterable[Any], probe: Callable[[Peers], bool]) -> None:
-        """Agree with the ranks of process groups, once for the same ranks."""
+    @property
+    def rules(self) -> Rules:
+        """Those of the groups that have been joined."""
+        return self._options().rules if self._groups else Rules()
+
+    def join_groups(
+        self, groups: Iterable[Any], probe: Callable[[Peers], bool], parameters: Parameters
+    ) -> None:
+        """Agree with the ranks of process groups, once for the same ranks.
+
+        parameters: of the model, for rules.
+        """
+        wishes = self._wishes._replace(parameters=parameters)  # not kept: they hold the model
         for group in groups:
             ranks = _ranks_of(group)
             if len(ranks) > 1 and ranks not in self._groups:
-                options, peers = join(
-                    group, self._wishes, f", for {self._kind}", _check_spec, probe
-                )
+                options, peers = join(group, wishes, f", for {self._kind}", _check_spec, probe)
                 self._groups[ranks] = Collectives(options, peers, self._counters)
 
     def exchanges(self, group: Any, tensor: Any, name: str) -> Collectives | None:

@@ -21,7 +21,7 @@ from gradwire.errors import ArgumentError, GradwireError, TransportError
 from gradwire.torch._buckets import Buckets
 from gradwire.torch._jobs import Fifo, Job, Watch
 from gradwire.torch._kinds import KINDS, TRANSPORT, kind_of
-from gradwire.torch._layout import Layout, bucket_shapes
+from gradwire.torch._layout import Layout, bucket_tensors
 from gradwire.torch._options import Options
 from gradwire.torch._peers import Peers, lost_peers
 from gradwire.torch._stats import Counters, Stats
@@ -216,8 +216,9 @@ class HookState:
         Collectives of unequal lengths would end in an abort of Gloo's, or hang.
         """
         dtype = str(buffer.dtype).removeprefix("torch.")
-        shapes = bucket_shapes(job.parameters, buffer.numel())
-        layout = Layout(job.index, dtype, shapes, job.is_last)
+        group_of = self.options.rules.group_of
+        tensors = bucket_tensors(job.parameters, buffer.numel(), group_of)
+        layout = Layout(job.index, dtype, tensors, job.is_last)
         if self._buckets.is_known(layout):
             return layout
         difference = self._transport.compare([*layout.lines(), *self._tuner.lines()])
@@ -236,7 +237,8 @@ class HookState:
         if self.error is not None:
             exchange.cancel(kind_of(self.error), str(self.error))
         self._transport.run(exchange)
-        self._counters.add_exchange(exchange.stats(), self._transport.take_wait_s())
+        waited_s = self._transport.take_wait_s()
+        self._counters.add_exchange(exchange.stats(), waited_s, self.options.labels())
         self._judge(exchange)
 
     def _judge(self, exchange: _core.Exchange) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -30,6 +31,27 @@ class Way:
         return Way(*(a + b for a, b in zip(_values(self), _values(other), strict=True)))
 
 
+@dataclass
+class Group:
+    """Bytes of the parameters of one rule, or of those that no rule matches.
+
+    All ways together, each byte once for each receiver. Headers and padding belong to no group.
+    """
+
+    original_bytes: int = 0  #: what the codec was given
+    payload_bytes: int = 0  #: what it made of it
+
+    @property
+    def size_fraction(self) -> float:
+        """payload_bytes by original_bytes, lower is better; 1.0 before the first exchange."""
+        return self.payload_bytes / self.original_bytes if self.original_bytes else 1.0
+
+    def __add__(self, other: Group) -> Group:
+        return Group(
+            self.original_bytes + other.original_bytes, self.payload_bytes + other.payload_bytes
+        )
+
+
 @dataclass(frozen=True)
 class Choice:
     """What "auto" has chosen, and what it takes on this rank."""
@@ -54,6 +76,8 @@ class Stats:
     from_owners: Way = field(default_factory=Way)  #: sums, sent back; nothing for gather_merge
     reduce_scatter: Way = field(default_factory=Way)  #: gradients of sharded models
     all_gather: Way = field(default_factory=Way)  #: parameters of sharded models
+    #: by rule, as ``str(rule)``; what no rule matches under the model's spec
+    groups: dict[str, Group] = field(default_factory=dict)
     plain_bytes: int = 0  #: of buckets that went by a plain collective, as they were handed over
     encode_ms: float = 0.0
     wait_ms: float = 0.0
@@ -94,9 +118,16 @@ class Counters:
         self._stats = Stats()
 
     def add_exchange(
-        self, counted: dict[str, Any], wait_s: float, kind: str = "all_reduce"
+        self,
+        counted: dict[str, Any],
+        wait_s: float,
+        labels: Sequence[str],
+        kind: str = "all_reduce",
     ) -> None:
-        """Add what ``Exchange.stats()`` gave; kind: all_reduce, reduce_scatter, all_gather."""
+        """Add what ``Exchange.stats()`` gave.
+
+        labels: the names of its groups. kind: all_reduce, reduce_scatter, all_gather.
+        """
         there, back = _way(counted["to_owners"]), _way(counted["from_owners"])
         with self._lock:
             stats = self._stats
@@ -108,6 +139,7 @@ class Counters:
             else:
                 stats.to_owners += there
                 stats.from_owners += back
+            stats.groups = _with_groups(stats.groups, labels, counted["groups"])
             stats.encode_ms += 1e3 * counted["encode_s"]
             stats.decode_ms += 1e3 * counted["decode_s"]
             stats.wait_ms += 1e3 * wait_s
@@ -124,7 +156,7 @@ class Counters:
 
     def read(self) -> Stats:
         with self._lock:
-            return replace(self._stats)  # ways are not changed in place: + makes new ones
+            return replace(self._stats)  # ways and groups are not changed in place, but made anew
 
     def state_dict(self) -> dict[str, Any]:
         totals = asdict(self.read())
@@ -136,12 +168,24 @@ class Counters:
         totals = _known(Stats, state)
         for way in ("to_owners", "from_owners", "reduce_scatter", "all_gather"):
             totals[way] = Way(**_known(Way, totals.get(way, {})))
+        groups = totals.get("groups", {})
+        totals["groups"] = {name: Group(**_known(Group, group)) for name, group in groups.items()}
         with self._lock:
             self._stats = Stats(**totals)
 
 
 def _way(counted: dict[str, int]) -> Way:
     return Way(**{f"{what}_bytes": count for what, count in counted.items()})
+
+
+def _with_groups(
+    groups: dict[str, Group], labels: Sequence[str], counted: Sequence[dict[str, int]]
+) -> dict[str, Group]:
+    added = {
+        label: groups.get(label, Group()) + Group(group["original"], group["payload"])
+        for label, group in zip(labels, counted, strict=True)
+    }
+    return {**groups, **added}
 
 
 def _values(way: Way) -> list[int]:

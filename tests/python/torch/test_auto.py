@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch", reason="gradwire.torch needs PyTorch")
 import gradwire  # noqa: E402
 from gradwire.torch import _auto, _tuner, attach, stats  # noqa: E402
 from gradwire.torch._auto import Auto, CodecCost, Decision, StepTimes  # noqa: E402
-from gradwire.torch._layout import Layout  # noqa: E402
+from gradwire.torch._layout import BucketTensor, Layout  # noqa: E402
 from gradwire.torch._probe import Probe, spread_pieces  # noqa: E402
 from gradwire.torch._spec import parse_spec  # noqa: E402
 from ranks import run_ranks, successes  # noqa: E402
@@ -193,7 +193,8 @@ def test_candidates_have_the_same_bits(
 def test_the_probe_takes_pieces_of_the_largest_bucket() -> None:
     probe = Probe()
     assert probe.measure(parse_spec("lossless").compress_options()) is None
-    small, large = Layout(0, "float32", ((30,),), False), Layout(1, "float32", ((50, 64),), True)
+    small = Layout(0, "float32", (BucketTensor((30,)),), False)
+    large = Layout(1, "float32", (BucketTensor((50, 64)),), True)
     random = torch.Generator().manual_seed(3)
     for layout, elements in [(small, 30), (large, 3200), (small, 30)]:
         probe.offer(layout, "f32", torch.randn(elements, generator=random), 640)

@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch", reason="gradwire.torch needs PyTorch")
 
 import gradwire  # noqa: E402
 import gradwire.torch  # noqa: E402
-from gradwire.torch._layout import bucket_shapes, memory_shape  # noqa: E402
+from gradwire.torch._layout import bucket_tensors, memory_shape  # noqa: E402
 from gradwire.torch._options import make_options  # noqa: E402
 from gradwire.torch._spec import parse_spec  # noqa: E402
 from gradwire.torch.reference import gloo_chunk_elements  # noqa: E402
@@ -103,10 +103,12 @@ def test_channels_last_shapes_are_in_memory_order(shape: tuple[int, ...]) -> Non
 
 def test_parameters_that_do_not_fill_the_bucket_are_one_run() -> None:
     parameters = [torch.empty(3, 4), torch.empty(())]
-    assert bucket_shapes(parameters, 13) == ((3, 4), ())
-    assert bucket_shapes(parameters, 14) == ((14,),)
+    groups = {12: 2, 1: 0}
+    found = bucket_tensors(parameters, 13, lambda parameter: groups[parameter.numel()])
+    assert found == (((3, 4), 2), ((), 0))
+    assert bucket_tensors(parameters, 14, lambda _: 2) == (((14,), 0),)
     holes = torch.empty(4, 10)[:, :5]
-    assert bucket_shapes([holes], 20) == ((4, 5),)
+    assert bucket_tensors([holes], 20, lambda _: 1) == (((4, 5), 1),)
 
 
 @pytest.mark.parametrize("world", [2, 3, 4])
