@@ -28,21 +28,24 @@ TEST(Hash, IsXxh3OnThisCpuToo) {
 
 template <typename Word>
 class TurnedTest : public testing::Test {};
-using Words = testing::Types<std::uint16_t, std::uint32_t, std::uint64_t>;
+using Words = testing::Types<std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t>;
 TYPED_TEST_SUITE(TurnedTest, Words);
 
 template <typename Element, typename Word>
 void expect_turned(std::size_t taps, std::size_t kernels) {
   std::vector<Element> elements(taps * kernels);
   std::iota(elements.begin(), elements.end(), Element{1});
-  predict::Turned<Word> turned(taps, kernels);
-  turned.load(elements.data());
+  const std::size_t stride = kernels + 3;
+  std::vector<Word> turned(taps * stride, Word{7});
+  predict::turn_taps(elements.data(), taps, kernels, stride, turned.data());
   for (std::size_t t = 0; t < taps; ++t) {
-    for (std::size_t k = 0; k < kernels; ++k)
-      ASSERT_EQ(turned.tap(t)[k], Word{elements[k * taps + t]}) << t << " of " << taps << ", " << k;
+    for (std::size_t k = 0; k < stride; ++k) {
+      const Word expected = k < kernels ? Word{elements[k * taps + t]} : Word{7};
+      ASSERT_EQ(turned[t * stride + k], expected) << t << " of " << taps << ", " << k;
+    }
   }
   std::vector<Word> back(elements.size() + 1, Word{7});
-  turned.store(back.data());
+  predict::turn_back(turned.data(), taps, kernels, stride, back.data());
   ASSERT_TRUE(std::equal(elements.begin(), elements.end(), back.begin())) << taps;
   ASSERT_EQ(back.back(), Word{7}) << "written past the end";
 }

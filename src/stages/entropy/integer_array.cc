@@ -173,15 +173,21 @@ std::optional<CodedTerms> code_terms(std::span<const std::int32_t> values, Mode 
   const auto [least, most] = std::minmax_element(terms.begin(), terms.end());
   if (*most - *least > UINT32_MAX) return std::nullopt;
   Bytes symbols(terms.size());
-  Bytes extra(4 * terms.size() + 8);
-  BitWriter bits(extra.data());
-  for (std::size_t i = 0; i < terms.size(); ++i) {
-    const auto t = static_cast<std::uint32_t>(terms[i] - *least);
-    const unsigned symbol = class_symbol(t);
-    symbols[i] = static_cast<std::uint8_t>(symbol);
-    bits.put(t - class_begin(symbol), extra_bits(symbol));
+  Bytes extra;
+  if (*most - *least < kDirectSymbols) {
+    std::transform(terms.begin(), terms.end(), symbols.begin(),
+                   [&](std::int64_t term) { return static_cast<std::uint8_t>(term - *least); });
+  } else {
+    extra.resize(4 * terms.size() + 8);
+    BitWriter bits(extra.data());
+    for (std::size_t i = 0; i < terms.size(); ++i) {
+      const auto t = static_cast<std::uint32_t>(terms[i] - *least);
+      const unsigned symbol = class_symbol(t);
+      symbols[i] = static_cast<std::uint8_t>(symbol);
+      bits.put(t - class_begin(symbol), extra_bits(symbol));
+    }
+    extra.resize(bits.finish());
   }
-  extra.resize(bits.finish());
   return CodedTerms{mode, *least, CodedStream(std::move(symbols)), std::move(extra)};
 }
 

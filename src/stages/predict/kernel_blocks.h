@@ -8,6 +8,7 @@
 
 #include "base/counted.h"
 #include "stages/predict/kernels.h"
+#include "stages/predict/turned.h"
 
 namespace gradwire::predict {
 
@@ -24,29 +25,30 @@ class Layout {
         kernels(run.kernels()),
         inner_(static_cast<std::size_t>(run.parameters->inner)) {}
 
-  /// function(place in the chunk, place tap after tap) for all taps of all kernels.
-  template <typename Function>
-  void for_each(const Function& function) const {
-    if (inner_ == 1) return for_each_of_neighbours(function);
-    for (std::size_t first = 0; first < kernels; first += inner_) {
-      for (std::size_t t = 0; t < taps; ++t) {
-        for (std::size_t i = 0; i < inner_; ++i)
-          function(first * taps + t * inner_ + i, t * kernels + first + i);
-      }
-    }
+  /// Elements of a chunk, tap after tap.
+  template <typename Element>
+  void turn(const Element* from, Element* to) const {
+    if (inner_ == 1) return turn_taps(from, taps, kernels, kernels, to);
+    for_each_distant([&](std::size_t place, std::size_t turned) { to[turned] = from[place]; });
+  }
+  /// And back.
+  template <typename Element>
+  void turn_back(const Element* from, Element* to) const {
+    if (inner_ == 1) return predict::turn_back(from, taps, kernels, kernels, to);
+    for_each_distant([&](std::size_t place, std::size_t turned) { to[place] = from[turned]; });
   }
 
   const std::size_t taps;
   const std::size_t kernels;
 
  private:
-  /// Of kernels whose taps are neighbours, which most are.
+  /// function(place in the chunk, place tap after tap) where taps lie apart.
   template <typename Function>
-  void for_each_of_neighbours(const Function& function) const {
-    for (std::size_t first = 0; first < kernels; first += kKernelBlock) {
-      const std::size_t n = std::min(kKernelBlock, kernels - first);
+  void for_each_distant(const Function& function) const {
+    for (std::size_t first = 0; first < kernels; first += inner_) {
       for (std::size_t t = 0; t < taps; ++t) {
-        for (std::size_t j = first; j < first + n; ++j) function(j * taps + t, t * kernels + j);
+        for (std::size_t i = 0; i < inner_; ++i)
+          function(first * taps + t * inner_ + i, t * kernels + first + i);
       }
     }
   }
@@ -74,7 +76,7 @@ void prepare(const KernelRun& run, const Layout& layout, KernelScratch<Word>& sc
   }
   if (run.mask == nullptr) return;
   if (scratch.live.size() < run.n) scratch.live.resize(run.n);
-  layout.for_each([&](std::size_t from, std::size_t to) { scratch.live[to] = run.mask[from]; });
+  layout.turn(run.mask, scratch.live.data());
 }
 
 /// Flags of elements that are coded, tap after tap, from a place on; null: all are.

@@ -17,15 +17,16 @@ class Applier {
         layout_(run),
         lattice_(run),
         low_(run),
+        words_(words),
         scratch_(scratch),
         out_(out),
         raw_(raw),
         escapes_(escapes) {
     prepare(run, layout_, scratch);
-    layout_.for_each([&](std::size_t from, std::size_t to) { scratch.words[to] = words[from]; });
   }
 
   GRADWIRE_CLONES void operator()() {
+    layout_.turn(words_, scratch_.words.data());
     out_.count = out_.first_tap = out_.escapes = 0;
     for_each_block(layout_, [&](std::size_t t, std::size_t first, std::size_t n) {
       const Tap& tap = run_.taps->taps[t];
@@ -96,6 +97,7 @@ class Applier {
   const Layout layout_;
   const Lattice<Word> lattice_;
   const LowBits low_;
+  const Word* words_;
   KernelScratch<Word>& scratch_;
   KernelSymbols<Word>& out_;
   BitWriter& raw_;

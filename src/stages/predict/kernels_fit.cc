@@ -58,8 +58,8 @@ class Block {
 
   /// n kernels, at most kBlock, from the first on, each `step` after the one before.
   template <typename Word>
-  void load(const FloatFormat& format, const Word* words, std::size_t first, std::size_t step,
-            std::size_t n) noexcept {
+  GRADWIRE_CLONES void load(FloatFormat format, const Word* words, std::size_t first,
+                            std::size_t step, std::size_t n) noexcept {
     size_ = n;
     for (std::size_t t = 0; t < taps; ++t) {
       std::array<Word, kBlock> gathered;

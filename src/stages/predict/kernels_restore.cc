@@ -27,7 +27,7 @@ class Restorer {
     const bool sound = for_each_block(layout_, [&](std::size_t t, std::size_t first,
                                                    std::size_t n) { return restore(t, first, n); });
     if (!sound || escapes_ != input_.escape_count) return false;
-    layout_.for_each([&](std::size_t to, std::size_t from) { words[to] = scratch_.words[from]; });
+    layout_.turn_back(scratch_.words.data(), words);
     return true;
   }
 

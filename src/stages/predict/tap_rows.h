@@ -159,22 +159,20 @@ class TapBlock {
   void follow_kernels(const Chain& chain, const std::uint8_t* symbols, const Word* words,
                       std::size_t kernels, Word* residuals) noexcept {
     const Chain step = chain;
-    Turned<Word> coded(taps_, kernels);
-    Turned<Word> own(taps_, kernels);
-    coded.load(symbols);
+    std::array<Word, kRowBlock> coded, own, none;
+    turn_taps(symbols, taps_, kernels, kernels, coded.data());
     const bool has_escapes =
         std::memchr(symbols, static_cast<int>(chain.zero) + 1, kernels * taps_) != nullptr;
-    if (has_escapes) own.load(words);
-    std::array<Word, kRowBlock> none;
+    if (has_escapes) turn_taps(words, taps_, kernels, kernels, own.data());
     std::fill_n(none.data(), kernels, Word{0});
     const Word* before = none.data();
     for (std::size_t t = 0; t < taps_; ++t) {
-      Word* const left = coded.tap(t);
-      const Word* const own_of = has_escapes ? own.tap(t) : none.data();
+      Word* const left = coded.data() + t * kernels;
+      const Word* const own_of = has_escapes ? own.data() + t * kernels : none.data();
       for (std::size_t k = 0; k < kernels; ++k) left[k] = step.step(before[k], left[k], own_of[k]);
       before = left;
     }
-    coded.store(residuals);
+    turn_back(coded.data(), taps_, kernels, kernels, residuals);
   }
 
   template <typename Shift>

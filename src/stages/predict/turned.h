@@ -1,15 +1,15 @@
 // Elements of whole kernels turned, so that a tap of all of them lies side by side.
 // In: kernels, tap after tap of each.
 // Out: the same, kernel after kernel of each tap, and back.
-// Assumes: at most kRowBlock elements. Where the compiler has generic vectors, square tiles of
-// elements are turned in registers.
+// Assumes: nothing. Where the compiler has generic vectors, square tiles of elements are turned in
+// registers.
 #pragma once
 
-#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 
 #include "base/unroll.h"
-#include "stages/predict/scaled_rows.h"
 
 #ifdef __has_builtin
 #if __has_builtin(__builtin_shufflevector) && __has_builtin(__builtin_convertvector)
@@ -25,15 +25,15 @@ struct Tile {
   static constexpr std::size_t kSide = 16 / sizeof(Word);
 
 #ifdef GRADWIRE_HAS_TILES
-  static constexpr bool kIsThere = kSide >= 4;
+  static constexpr bool kIsThere = kSide == 4 || kSide == 8;
   using Row [[gnu::vector_size(16)]] = Word;
-  using Bytes [[gnu::vector_size(kSide)]] = std::uint8_t;
 
-  void load(std::size_t r, const Word* from) noexcept { std::memcpy(&rows[r], from, sizeof(Row)); }
-  void load(std::size_t r, const std::uint8_t* from) noexcept {
-    Bytes bytes;
-    std::memcpy(&bytes, from, sizeof(Bytes));
-    rows[r] = __builtin_convertvector(bytes, Row);
+  template <typename Element>
+  void load(std::size_t r, const Element* from) noexcept {
+    using Elements [[gnu::vector_size(kSide * sizeof(Element))]] = Element;
+    Elements row;
+    std::memcpy(&row, from, sizeof(row));
+    rows[r] = __builtin_convertvector(row, Row);
   }
   void store(std::size_t r, Word* to) const noexcept { std::memcpy(to, &rows[r], sizeof(Row)); }
 
@@ -65,61 +65,58 @@ struct Tile {
 #endif
 };
 
-template <typename Word>
-class Turned {
- public:
-  Turned(std::size_t taps, std::size_t kernels) noexcept : taps_(taps), kernels_(kernels) {}
-
-  Word* tap(std::size_t t) noexcept { return elements_.data() + t * kernels_; }
-
-  /// From kernels of words or of symbols.
-  template <typename Element>
-  void load(const Element* from) noexcept {
-    walk(
-        [&](auto& tile, std::size_t turned, std::size_t at) {
-          for (std::size_t r = 0; r < kSide; ++r) tile.load(r, from + at + r * taps_);
-          tile.turn();
-          for (std::size_t r = 0; r < kSide; ++r) tile.store(r, &elements_[turned + r * kernels_]);
-        },
-        [&](std::size_t turned, std::size_t at) { elements_[turned] = from[at]; });
-  }
-  void store(Word* to) const noexcept {
-    walk(
-        [&](auto& tile, std::size_t turned, std::size_t at) {
-          for (std::size_t r = 0; r < kSide; ++r) tile.load(r, &elements_[turned + r * kernels_]);
-          tile.turn();
-          for (std::size_t r = 0; r < kSide; ++r) tile.store(r, to + at + r * taps_);
-        },
-        [&](std::size_t turned, std::size_t at) { to[at] = elements_[turned]; });
-  }
-
- private:
-  static constexpr std::size_t kSide = Tile<Word>::kSide;
-
-  /// Calls on_tile(tile, place turned, place) for tiles and on_element(place turned, place) for
-  /// what they leave.
-  template <typename OnTile, typename OnElement>
-  void walk(const OnTile& on_tile, const OnElement& on_element) const noexcept {
-    const auto on_taps = [&](std::size_t k, std::size_t t) {
-      for (; t < taps_; ++t) on_element(t * kernels_ + k, k * taps_ + t);
-    };
-    std::size_t k = 0;
-    if constexpr (Tile<Word>::kIsThere) {
-      for (; k + kSide <= kernels_; k += kSide) {
-        std::size_t t = 0;
-        for (; t + kSide <= taps_; t += kSide) {
-          Tile<Word> tile;
-          on_tile(tile, t * kernels_ + k, k * taps_ + t);
-        }
-        for (std::size_t i = 0; i < kSide; ++i) on_taps(k + i, t);
+/// Calls on_tile(tile, kernel, tap) for the tiles of some kernels and on_element(kernel, tap) for
+/// what they leave.
+template <typename Word, typename OnTile, typename OnElement>
+void for_each_tile(std::size_t taps, std::size_t kernels, const OnTile& on_tile,
+                   const OnElement& on_element) noexcept {
+  constexpr std::size_t kSide = Tile<Word>::kSide;
+  std::size_t k = 0;
+  if constexpr (Tile<Word>::kIsThere) {
+    for (; k + kSide <= kernels; k += kSide) {
+      std::size_t t = 0;
+      for (; t + kSide <= taps; t += kSide) {
+        Tile<Word> tile;
+        on_tile(tile, k, t);
+      }
+      for (std::size_t i = 0; i < kSide; ++i) {
+        for (std::size_t rest = t; rest < taps; ++rest) on_element(k + i, rest);
       }
     }
-    for (; k < kernels_; ++k) on_taps(k, 0);
   }
+  for (; k < kernels; ++k) {
+    for (std::size_t t = 0; t < taps; ++t) on_element(k, t);
+  }
+}
 
-  std::size_t taps_;
-  std::size_t kernels_;
-  std::array<Word, kRowBlock> elements_;
-};
+/// to[t * stride + k] = from[k * taps + t], of words or of symbols.
+template <typename Word, typename Element>
+void turn_taps(const Element* from, std::size_t taps, std::size_t kernels, std::size_t stride,
+               Word* to) noexcept {
+  constexpr std::size_t kSide = Tile<Word>::kSide;
+  for_each_tile<Word>(
+      taps, kernels,
+      [&](auto& tile, std::size_t k, std::size_t t) {
+        for (std::size_t r = 0; r < kSide; ++r) tile.load(r, from + (k + r) * taps + t);
+        tile.turn();
+        for (std::size_t r = 0; r < kSide; ++r) tile.store(r, to + (t + r) * stride + k);
+      },
+      [&](std::size_t k, std::size_t t) { to[t * stride + k] = from[k * taps + t]; });
+}
+
+/// to[k * taps + t] = from[t * stride + k]
+template <typename Word>
+void turn_back(const Word* from, std::size_t taps, std::size_t kernels, std::size_t stride,
+               Word* to) noexcept {
+  constexpr std::size_t kSide = Tile<Word>::kSide;
+  for_each_tile<Word>(
+      taps, kernels,
+      [&](auto& tile, std::size_t k, std::size_t t) {
+        for (std::size_t r = 0; r < kSide; ++r) tile.load(r, from + (t + r) * stride + k);
+        tile.turn();
+        for (std::size_t r = 0; r < kSide; ++r) tile.store(r, to + (k + r) * taps + t);
+      },
+      [&](std::size_t k, std::size_t t) { to[k * taps + t] = from[t * stride + k]; });
+}
 
 }  // namespace gradwire::predict
