@@ -118,8 +118,8 @@ class Additive final : public Exchange {
     const bool closes = completed_ == steps_;
     const std::size_t expected = closes ? kClosingBytes : head_bytes() + piece(id).size();
     if (received.size() != expected) {
-      return note(ErrorKind::transport,
-                  formatted("{} bytes came, {} were asked for", received.size(), expected), id);
+      return note(ErrorKind::transport, id,
+                  formatted("{} bytes came, {} were asked for", received.size(), expected));
     }
     if (failure_.error()) return;
     closes ? take_closing(received) : take(id, received);
@@ -133,9 +133,10 @@ class Additive final : public Exchange {
  private:
   static constexpr std::size_t kClosingBytes = 24;
 
-  void note(ErrorKind kind, const std::string& what, std::uint64_t id) {
+  void note(ErrorKind kind, std::uint64_t id, const std::string& what) {
+    const std::string where = id + 1 == steps_ ? "closing" : formatted("piece {}", id);
     failure_.note(kind,
-                  formatted("step {} of bucket {}, step {}: {}", id, bucket_.index, step_, what));
+                  formatted("{} of bucket {}, step {}: {}", where, bucket_.index, step_, what));
   }
   std::span<std::uint8_t> piece(std::uint64_t k) const {
     const std::size_t begin = k * piece_bytes_;
@@ -183,7 +184,7 @@ class Additive final : public Exchange {
     if (head_bytes() > 0) {
       const std::int64_t expected = check_of(values, modulus_) + bucket_.world * mark(k);
       if ((load<std::int32_t>(received.data()) - expected) % modulus_ != 0)
-        return note(ErrorKind::corrupt, "the sums do not fit the sum of the ranks' checks", k);
+        return note(ErrorKind::corrupt, k, "the sums do not fit the sum of the ranks' checks");
     }
     std::ranges::copy(values, piece(k).begin());
   }
@@ -208,12 +209,12 @@ class Additive final : public Exchange {
     const auto least = -1 - load<std::int64_t>(received.data() + 16);
     if (status != 0) {
       const auto kind = static_cast<ErrorKind>(status >> 32);
-      return note(ErrorKind::transport,
-                  formatted("rank {} failed ({})", status & 0xffffffff, error_kind_name(kind)),
-                  steps_ - 1);
+      return note(ErrorKind::transport, steps_ - 1,
+                  formatted("rank {} failed ({})", status & 0xffffffff, error_kind_name(kind)));
     }
     if (largest != hash_ || least != hash_)
-      note(ErrorKind::transport, "the ranks have other results, settings or steps", steps_ - 1);
+      note(ErrorKind::transport, steps_ - 1,
+           "the ranks differ in their results, settings or step numbers");
   }
 
   AdditiveBucket bucket_;

@@ -233,7 +233,7 @@ TEST(AdditiveExchange, NamesTheValueBeyondTheLimitAndAllFail) {
       EXPECT_EQ(ranks.what(world - 1),
                 formatted("element 777 of bucket 7, step 9: {} found, -1000 to 1000 allowed", bad));
       if (world == 3) {
-        EXPECT_EQ(ranks.what(0), "step 10 of bucket 7, step 9: rank 2 failed (invalid_argument)");
+        EXPECT_EQ(ranks.what(0), "closing of bucket 7, step 9: rank 2 failed (invalid_argument)");
       }
     }
   }
@@ -293,7 +293,7 @@ TEST(AdditiveExchange, ChecksSums) {
       EXPECT_EQ(ranks.errors(), 3u);
       for (const unsigned rank : {0u, 1u}) {
         EXPECT_EQ(ranks.what(rank),
-                  formatted("step {} of bucket 7, step 1: the sums do not fit the "
+                  formatted("piece {} of bucket 7, step 1: the sums do not fit the "
                             "sum of the ranks' checks",
                             when));
       }
