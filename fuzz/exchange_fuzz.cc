@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "exchange/loopback.h"
+#include "exchange/roles.h"
 #include "exchange/settings.h"
 #include "exchange/wire.h"
 #include "fuzz_input.h"
@@ -17,10 +18,12 @@ using exchange::kPieceHeader;
 using fuzz::expect;
 using fuzz::FuzzInput;
 
+enum class Mode : std::uint8_t { two_shot, gather_merge, server, additive, working_server };
+
 struct Job {
   DType dtype;
   unsigned world;
-  bool gather;
+  Mode mode;
   ExchangeOptions options;
   std::vector<BucketTensor> tensors;
   std::uint64_t elements = 0;
@@ -28,7 +31,11 @@ struct Job {
 
 Job draw_job(FuzzInput& in) {
   constexpr DType kTypes[] = {DType::f32, DType::bf16, DType::f16, DType::f64};
-  Job job{kTypes[in.between(0, 3)], static_cast<unsigned>(in.between(2, 3)), in.flag(), {}, {}};
+  Job job{kTypes[in.between(0, 3)],
+          static_cast<unsigned>(in.between(2, 3)),
+          static_cast<Mode>(in.between(0, 4)),
+          {},
+          {}};
   job.options.order = in.flag() ? SumOrder::gloo : SumOrder::rank;
   job.options.piece_elements = static_cast<std::uint32_t>(in.between(16, 400));
   job.options.compress.level = static_cast<int>(in.between(1, 3));
@@ -36,13 +43,18 @@ Job draw_job(FuzzInput& in) {
     job.tensors.push_back({{in.between(0, 20), in.between(1, 40)}});
     job.elements += exchange::count_elements({job.tensors.back()});
   }
+  if (job.mode == Mode::server || job.mode == Mode::working_server) {
+    job.options.roles.assign(job.world, Role::worker);
+    job.options.roles[0] = job.mode == Mode::server ? Role::server : Role::both;
+  }
   return job;
 }
 
 /// Any header field but the place, and any byte behind the header; signed as a peer would.
 void lie(FuzzInput& in, const Job& job, unsigned from, unsigned to, Bytes& bytes) {
-  const exchange::AdditionRule rule{job.dtype, job.options.order, job.world, job.options.mean,
-                                    job.elements};
+  const exchange::AdditionRule rule{job.dtype, job.options.order,
+                                    exchange::Roles(job.options.roles, job.world).workers(),
+                                    job.options.mean, job.elements};
   exchange::PieceHeader header;
   header.place = {load<std::uint32_t>(&bytes[4]),
                   load<std::uint32_t>(&bytes[8]),
@@ -67,6 +79,7 @@ void lie(FuzzInput& in, const Job& job, unsigned from, unsigned to, Bytes& bytes
 }
 
 bool tamper(FuzzInput& in, const Job& job, unsigned from, unsigned to, Bytes& bytes) {
+  if (bytes.empty()) return false;  // between workers
   switch (in.between(0, 7)) {
     case 1:
       bytes[in.between(0, bytes.size() - 1)] ^= in.u8();
@@ -77,6 +90,7 @@ bool tamper(FuzzInput& in, const Job& job, unsigned from, unsigned to, Bytes& by
     case 3:
     case 4:
     case 5:
+      if (job.mode == Mode::additive) return false;  // has no headers
       lie(in, job, from, to, bytes);
       return true;
     default:
@@ -108,13 +122,27 @@ class Bounded final : public Exchange {
   std::size_t most_;
 };
 
+std::unique_ptr<Exchange> start(const Job& job, ExchangeBucket& bucket, unsigned rank,
+                                Bytes& data) {
+  if (job.mode == Mode::gather_merge) return bucket.gather_merge(data, 1);
+  if (job.mode != Mode::additive) return bucket.two_shot(data, 1);
+  const bool sums = job.dtype == DType::f32;
+  const AdditiveBucket bytes{.rank = rank,
+                             .world = job.world,
+                             .reduction = sums ? Reduction::i32_sum : Reduction::u8_or,
+                             .elements = sums ? data.size() / 4 : data.size(),
+                             .most = INT32_MAX / job.world,
+                             .piece_elements = job.options.piece_elements};
+  for (std::size_t at = 3; sums && at < data.size(); at += 4) data[at] = 0;  // within `most`
+  return additive(bytes, data, 1);
+}
+
 /// True if a message was changed.
 bool run(const Job& job, std::vector<ExchangeBucket>& buckets, std::vector<Bytes>& data,
          std::vector<Bounded>& ranks, FuzzInput& in) {
   const std::size_t most = 2 * (std::size_t{job.options.piece_elements} * 8 + 3 * 600) + 4096;
   for (unsigned r = 0; r < job.world; ++r)
-    ranks.emplace_back(
-        job.gather ? buckets[r].gather_merge(data[r], 1) : buckets[r].two_shot(data[r], 1), most);
+    ranks.emplace_back(start(job, buckets[r], r, data[r]), most);
   std::vector<Exchange*> pointers;
   for (Bounded& rank : ranks) pointers.push_back(&rank);
   bool changed = false;
@@ -146,6 +174,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* input, std::size_t siz
   if (run(job, buckets, data, ranks, in)) return 0;
   for (unsigned r = 0; r < job.world; ++r) {
     expect(ranks[r].done() && !ranks[r].error(), "without a change all ranks are done");
+    // The only server owns everything.
     expect(data[r] == data[0], "and have the same bits");
   }
   return 0;

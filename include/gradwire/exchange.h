@@ -30,6 +30,13 @@ enum class SumOrder : std::uint8_t {
   gloo = 1,
 };
 
+/// What a rank does in two_shot.
+enum class Role : std::uint8_t {
+  worker = 1,  ///< gives its values and gets the sums
+  server = 2,  ///< owns a shard and adds the workers' values of it
+  both = 3,
+};
+
 /// What all ranks must agree on before the first exchange, the coder's options aside.
 struct ExchangeOptions {
   CompressOptions compress = {};
@@ -41,12 +48,26 @@ struct ExchangeOptions {
   /// The tensors are those of one shard, and the bucket is one such shard for each rank, that of
   /// rank 0 first. Otherwise shards are cut from the bucket as suits two_shot.
   bool even_shards = false;
+  /// By rank: servers own the shards and add what workers give (two_shot only, see docs/exchange.md
+  /// 1). At least one worker and one server. Empty: every rank is both.
+  std::vector<Role> roles = {};
 };
 
-/// A move that a transport makes with all ranks together: `send` holds what goes to rank 0, 1, ...,
-/// of the lengths `send_bytes`; what comes from rank r has `receive_bytes[r]` bytes.
+enum class StepKind : std::uint8_t { all_to_all = 0, all_reduce = 1 };
+
+/// What an all_reduce does with the ranks' values, element by element. The order of ranks does not
+/// matter to any of these; there is none for floats, to which it would.
+enum class Reduction : std::uint8_t { i32_sum = 1, u8_or = 2, i64_max = 3 };
+
+/// A move that a transport makes with all ranks together.
+/// all_to_all: `send` holds what goes to rank 0, 1, ..., of the lengths `send_bytes`; what comes
+/// from rank r has `receive_bytes[r]` bytes.
+/// all_reduce (of `additive` only): `send` holds this rank's values, and as many come, combined by
+/// `reduction`; `send_bytes` and `receive_bytes` are empty.
 struct ExchangeStep {
   std::uint64_t id = 0;
+  StepKind kind = StepKind::all_to_all;
+  Reduction reduction = Reduction::i32_sum;
   std::vector<std::uint8_t> send;
   std::vector<std::size_t> send_bytes, receive_bytes;
 };
@@ -84,7 +105,8 @@ class Exchange {
 
   /// The next step, or nothing: then a step in flight must complete first, or the exchange is done.
   virtual std::optional<ExchangeStep> next() = 0;
-  /// What came for a step, from rank 0, 1, ... one behind the other. Steps complete in their order.
+  /// What came for a step, from rank 0, 1, ... one behind the other, or what an all_reduce gave.
+  /// Steps complete in their order.
   /// Never throws for what a peer sent: that makes the exchange fail (see error()).
   virtual void complete(std::uint64_t id, std::span<const std::uint8_t> received) = 0;
   /// True after the last step; the bucket then holds the result unless error() is set.
@@ -120,9 +142,11 @@ class ExchangeBucket {
 
   /// Shards go to their owners, which add them; sums go back. Each way a rank sends (W - 1) / W of
   /// a bucket. `data` is the bucket's memory: read, then overwritten; it must outlive the exchange.
+  /// With `roles` workers push to the servers and pull from them; a server that is no worker ends
+  /// with the sums of its own shard only.
   std::unique_ptr<Exchange> two_shot(std::span<std::uint8_t> data, std::uint32_t step);
   /// Every rank sends its whole bucket to all others and adds for itself: one way only, W - 1
-  /// buckets. The same bits as two_shot.
+  /// buckets. The same bits as two_shot. Throws invalid_argument with `roles`.
   std::unique_ptr<Exchange> gather_merge(std::span<std::uint8_t> data, std::uint32_t step);
   /// Shards go to their owners, which add them: the first half of two_shot, with the same bits.
   /// This rank's shard is overwritten, the others are only read. Needs even_shards, else throws
@@ -136,5 +160,22 @@ class ExchangeBucket {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// Values that can be summed as they are, and what all ranks must say alike of them (`rank` aside).
+struct AdditiveBucket {
+  std::uint32_t index = 0;  ///< names the bucket in messages
+  unsigned rank = 0, world = 1;
+  Reduction reduction = Reduction::i32_sum;
+  std::uint64_t elements = 0;            ///< of 4, 1 or 8 bytes, as the reduction says
+  std::uint32_t most = 0;                ///< i32_sum: largest magnitude of a value on any rank
+  std::uint32_t piece_elements = 65536;  ///< elements of one step
+};
+
+/// An all-reduce of integers by the transport's own all-reduces (docs/exchange.md 8). `data` is the
+/// bucket's memory: read, then overwritten; it must outlive the exchange. Throws invalid_argument
+/// for ranks or sizes that do not fit, and for i32_sum unless world * most is below 2^31. A value
+/// beyond `most` makes the exchange fail on all ranks, with an error that names it on its own.
+std::unique_ptr<Exchange> additive(const AdditiveBucket& bucket, std::span<std::uint8_t> data,
+                                   std::uint32_t step);
 
 }  // namespace gradwire

@@ -16,7 +16,7 @@ namespace gradwire::exchange {
 struct AdditionRule {
   DType dtype = DType::f32;
   SumOrder order = SumOrder::rank;
-  unsigned world = 1;
+  unsigned world = 1;  ///< ranks whose values are added
   bool mean = true;
   std::uint64_t bucket_elements = 0;  ///< order gloo: its chunks follow from the whole bucket
 };
@@ -28,8 +28,8 @@ std::uint64_t gloo_chunk_elements(DType dtype, std::uint64_t n, unsigned world) 
 
 /// out = values of all ranks (at least one) added, for the bucket's elements first .. first + n
 /// - 1. `out` may be one of the arrays. With order rank it holds the sum: scale() makes the mean of
-/// it. Of several NaNs the first in the order stays, made quiet, so that all processors give the
-/// same bits.
+/// it. Values of one rank stay as they are. Of several NaNs the first in the order stays, made
+/// quiet, so that all processors give the same bits.
 void add_values(const AdditionRule& rule, std::uint64_t first,
                 std::span<const std::uint8_t* const> values, std::size_t n, std::uint8_t* out);
 

@@ -9,7 +9,9 @@
 namespace gradwire {
 
 using exchange::AdditionRule;
+using exchange::Ownership;
 using exchange::PieceCoder;
+using exchange::Roles;
 using exchange::Rooms;
 using exchange::Shard;
 
@@ -18,14 +20,15 @@ struct ExchangeBucket::State {
   unsigned rank, world;
   AdditionRule rule;
   PieceCoder coder;
-  bool even_shards;
-  std::vector<Shard> shards;  ///< one a rank
-  Shard whole;                ///< for gather_merge
+  bool even_shards, has_roles;
+  Ownership ownership;
+  Shard whole;  ///< for gather_merge
   Rooms to_owners, from_owners, to_all;
 
   void reset_rooms();
   exchange::FlowShape flow(std::uint32_t step, std::uint8_t phase, std::size_t pieces) const {
-    exchange::FlowShape shape{place, rank, world, std::max<std::size_t>(pieces, 2)};
+    exchange::FlowShape shape{place, rank, world, std::max<std::size_t>(pieces, 2),
+                              ownership.roles};
     shape.place.step = step;
     shape.place.phase = phase;
     return shape;
@@ -142,6 +145,28 @@ Shard joined(const std::vector<Shard>& shards) {
   return whole;
 }
 
+/// A shard for each server of a bucket, nothing for other ranks.
+std::vector<Shard> shards_of_servers(const std::vector<BucketTensor>& tensors, const Roles& roles,
+                                     unsigned world, std::uint64_t piece_elements) {
+  std::vector<Shard> cut = exchange::cut_bucket(tensors, roles.servers(), piece_elements);
+  std::vector<Shard> shards(world);
+  std::size_t next = 0;
+  for (unsigned r = 0; r < world; ++r)
+    if (roles.serves(r)) shards[r] = std::move(cut[next++]);
+  return shards;
+}
+
+/// The part of a bucket that holds sums in the end: all of it, or a mere server's own shard.
+std::span<std::uint8_t> sums_of(const Ownership& ownership, unsigned rank, std::size_t width,
+                                std::span<std::uint8_t> data) {
+  if (ownership.roles.works(rank)) return data;
+  const Shard& own = ownership.shards[rank];
+  if (own.empty()) return data.first(0);
+  const std::uint64_t first = own.front().parts.front().first;
+  const exchange::Part& last = own.back().parts.back();
+  return data.subspan(first * width, (last.first + last.n - first) * width);
+}
+
 void check_even(bool even_shards) {
   if (!even_shards) {
     fail(ErrorKind::invalid_argument,
@@ -160,9 +185,11 @@ void check_memory(std::uint64_t wanted, std::span<std::uint8_t> data) {
 
 void ExchangeBucket::State::reset_rooms() {
   to_owners = from_owners = to_all = {};
+  const std::vector<Shard>& shards = ownership.shards;
   for (unsigned p = 0; p < world; ++p) {
-    const std::uint32_t own = first_room(shards[rank], coder);
-    const std::uint32_t peers = first_room(shards[p], coder);
+    const std::uint32_t none = first_room({}, coder);
+    const std::uint32_t own = ownership.roles.works(p) ? first_room(shards[rank], coder) : none;
+    const std::uint32_t peers = ownership.roles.works(rank) ? first_room(shards[p], coder) : none;
     to_owners.send.push_back(peers);
     to_owners.receive.push_back(own);
     from_owners.send.push_back(own);
@@ -176,11 +203,12 @@ ExchangeBucket::ExchangeBucket(std::uint32_t index, DType dtype, std::vector<Buc
                                unsigned rank, unsigned world, const ExchangeOptions& options) {
   exchange::check_settings(dtype, rank, world, options);
   exchange::check_groups(tensors, options);
-  const AdditionRule rule{dtype, options.order, world, options.mean,
+  const Roles roles(options.roles, world);
+  const AdditionRule rule{dtype, options.order, roles.workers(), options.mean,
                           exchange::bucket_elements(tensors, world, options)};
   const std::uint64_t piece = options.piece_elements;
   std::vector<Shard> shards = options.even_shards ? exchange::repeat_shard(tensors, world, piece)
-                                                  : exchange::cut_bucket(tensors, world, piece);
+                                                  : shards_of_servers(tensors, roles, world, piece);
   Shard whole =
       options.even_shards ? joined(shards) : std::move(exchange::cut_bucket(tensors, 1, piece)[0]);
   state_.reset(
@@ -190,12 +218,13 @@ ExchangeBucket::ExchangeBucket(std::uint32_t index, DType dtype, std::vector<Buc
                 rule,
                 PieceCoder(dtype, options),
                 options.even_shards,
-                std::move(shards),
+                !options.roles.empty(),
+                {roles, std::move(shards)},
                 std::move(whole),
                 {},
                 {},
                 {}});
-  check_pieces(state_->shards, state_->coder);
+  check_pieces(state_->ownership.shards, state_->coder);
   check_pieces({state_->whole}, state_->coder);
   state_->reset_rooms();
 }
@@ -213,13 +242,14 @@ std::unique_ptr<Exchange> ExchangeBucket::two_shot(std::span<std::uint8_t> data,
                                                    std::uint32_t step) {
   State& s = *state_;
   check_memory(bytes(), data);
-  auto reduce = std::make_unique<Flows>(s.coder, s.rule, data, data);
+  auto reduce = std::make_unique<Flows>(s.coder, s.rule, data,
+                                        sums_of(s.ownership, s.rank, s.coder.width(), data));
   if (s.world == 1 || data.empty()) return reduce;
-  reduce->add(s.flow(step, 1, most_pieces(s.shards)),
-              exchange::to_owners(reduce->memory(), s.rule, s.shards, s.rank), s.to_owners,
+  reduce->add(s.flow(step, 1, most_pieces(s.ownership.shards)),
+              exchange::to_owners(reduce->memory(), s.rule, s.ownership, s.rank), s.to_owners,
               &ExchangeStats::to_owners);
-  reduce->add(s.flow(step, 2, most_pieces(s.shards)),
-              exchange::from_owners(reduce->memory(), s.shards, s.rank), s.from_owners,
+  reduce->add(s.flow(step, 2, most_pieces(s.ownership.shards)),
+              exchange::from_owners(reduce->memory(), s.ownership, s.rank), s.from_owners,
               &ExchangeStats::from_owners);
   return reduce;
 }
@@ -227,12 +257,16 @@ std::unique_ptr<Exchange> ExchangeBucket::two_shot(std::span<std::uint8_t> data,
 std::unique_ptr<Exchange> ExchangeBucket::gather_merge(std::span<std::uint8_t> data,
                                                        std::uint32_t step) {
   State& s = *state_;
+  if (s.has_roles) {
+    fail(ErrorKind::invalid_argument,
+         "roles: given; gather_merge has no servers, use two_shot or leave them out");
+  }
   check_memory(bytes(), data);
   auto reduce = std::make_unique<Flows>(s.coder, s.rule, data, data);
   if (s.world == 1 || data.empty()) return reduce;
   reduce->add(s.flow(step, 3, s.whole.size()),
-              exchange::to_all(reduce->memory(), s.rule, s.whole, s.rank), s.to_all,
-              &ExchangeStats::to_owners);
+              exchange::to_all(reduce->memory(), s.rule, s.whole, s.ownership.roles, s.rank),
+              s.to_all, &ExchangeStats::to_owners);
   return reduce;
 }
 
@@ -244,8 +278,8 @@ std::unique_ptr<Exchange> ExchangeBucket::reduce_scatter(std::span<std::uint8_t>
   const std::size_t shard = data.size() / s.world;
   auto reduce = std::make_unique<Flows>(s.coder, s.rule, data, data.subspan(s.rank * shard, shard));
   if (s.world == 1 || data.empty()) return reduce;
-  reduce->add(s.flow(step, 1, most_pieces(s.shards)),
-              exchange::to_owners(reduce->memory(), s.rule, s.shards, s.rank), s.to_owners,
+  reduce->add(s.flow(step, 1, most_pieces(s.ownership.shards)),
+              exchange::to_owners(reduce->memory(), s.rule, s.ownership, s.rank), s.to_owners,
               &ExchangeStats::to_owners);
   return reduce;
 }
@@ -257,8 +291,8 @@ std::unique_ptr<Exchange> ExchangeBucket::all_gather(std::span<std::uint8_t> dat
   check_memory(bytes(), data);
   auto gather = std::make_unique<Flows>(s.coder, s.rule, data, data.first(0));
   if (s.world == 1 || data.empty()) return gather;
-  gather->add(s.flow(step, 2, most_pieces(s.shards)),
-              exchange::from_owners(gather->memory(), s.shards, s.rank), s.from_owners,
+  gather->add(s.flow(step, 2, most_pieces(s.ownership.shards)),
+              exchange::from_owners(gather->memory(), s.ownership, s.rank), s.from_owners,
               &ExchangeStats::from_owners);
   return gather;
 }

@@ -31,7 +31,7 @@ std::optional<ExchangeStep> Flow::next(std::uint64_t id) {
   step.id = id;
   for (unsigned p = 0; p < shape_.world; ++p) {
     const std::size_t before = step.send.size();
-    if (p != shape_.rank) append_message(p, sent_, step.send);
+    if (is_peer(p)) append_message(p, sent_, step.send);
     step.send_bytes.push_back(step.send.size() - before);
     step.receive_bytes.push_back(message_bytes(p, sent_));
   }

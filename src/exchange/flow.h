@@ -7,6 +7,7 @@
 
 #include <deque>
 
+#include "exchange/roles.h"
 #include "exchange/wire.h"
 #include "gradwire/exchange.h"
 
@@ -52,6 +53,7 @@ struct FlowShape {
   Place place;
   unsigned rank = 0, world = 1;
   std::size_t messages = 2;  ///< at least 2, the same on all ranks
+  const Roles& roles;        ///< ranks that are not linked have nothing to say to each other
 };
 
 class Flow {
@@ -79,6 +81,7 @@ class Flow {
   };
 
   Place place(unsigned from, unsigned to, std::size_t message) const noexcept;
+  bool is_peer(unsigned p) const noexcept { return shape_.roles.linked(shape_.rank, p); }
 
   // Sending (flow.cc).
   const Bytes& payload(unsigned peer, std::size_t piece);

@@ -18,13 +18,13 @@ constexpr std::size_t kSlack = 16;  ///< readable bytes behind a payload
 /// True once the lengths of a message from all peers are known.
 bool Flow::is_known(std::size_t message) const noexcept {
   for (unsigned p = 0; p < shape_.world; ++p)
-    if (p != shape_.rank && message > 0 && peers_[p].receive.size() <= message) return false;
+    if (is_peer(p) && message > 0 && peers_[p].receive.size() <= message) return false;
   return true;
 }
 
 /// Of a message that comes, header and all; its length must be known.
 std::size_t Flow::message_bytes(unsigned p, std::size_t message) const noexcept {
-  if (p == shape_.rank) return 0;
+  if (!is_peer(p)) return 0;
   return message == 0 ? rooms_.receive[p] : kPieceHeader + peers_[p].receive[message];
 }
 
@@ -35,7 +35,7 @@ void Flow::complete(ByteSpan received) {
   if (received.size() == expected) {
     for (unsigned p = 0; p < shape_.world; ++p) {
       const std::size_t bytes = message_bytes(p, message);  // read_message may change the room
-      if (p != shape_.rank) read_message(p, message, received.first(bytes));
+      if (is_peer(p)) read_message(p, message, received.first(bytes));
       received = received.subspan(bytes);
     }
   } else {

@@ -23,22 +23,24 @@ class Timer {
 
 std::uint64_t first_of(const Piece& piece) { return piece.parts.front().first; }
 
-/// Values of one shard from all ranks, piece by piece, added as soon as all are there.
+/// Values of one shard from all workers, piece by piece, added as soon as all are there.
 class ShardSum {
  public:
-  ShardSum(BucketMemory& memory, const AdditionRule& rule, const Shard& shard, unsigned rank)
-      : memory_(memory), rule_(rule), shard_(shard), rank_(rank) {}
+  ShardSum(BucketMemory& memory, const AdditionRule& rule, const Shard& shard, const Roles& roles,
+           unsigned rank)
+      : memory_(memory), rule_(rule), shard_(shard), roles_(roles), rank_(rank) {}
 
   void take(unsigned peer, std::size_t k, ByteSpan payload) {
     const Piece& piece = shard_[k];
     Waiting& waiting = waiting_[k];
     waiting.values.resize(rule_.world);
-    waiting.values[peer].resize(memory_.bytes(piece));
-    memory_.decode(piece, payload, waiting.values[peer].data());
-    if (++waiting.arrived + 1 < rule_.world) return;
+    Bytes& came = waiting.values[roles_.place_of(peer)];
+    came.resize(memory_.bytes(piece));
+    memory_.decode(piece, payload, came.data());
+    if (++waiting.arrived < roles_.other_workers(rank_)) return;
     std::vector<const std::uint8_t*> pointers;
     for (const Bytes& values : waiting.values) pointers.push_back(values.data());
-    pointers[rank_] = memory_.at(piece);
+    if (roles_.works(rank_)) pointers[roles_.place_of(rank_)] = memory_.at(piece);
     add_values(rule_, first_of(piece), pointers, static_cast<std::size_t>(piece.elements),
                memory_.at(piece));
     waiting_.erase(k);
@@ -46,12 +48,13 @@ class ShardSum {
 
  private:
   struct Waiting {
-    std::vector<Bytes> values;  ///< by rank; this rank's are in the bucket
+    std::vector<Bytes> values;  ///< by worker; this rank's are in the bucket
     unsigned arrived = 0;
   };
   BucketMemory& memory_;
   const AdditionRule& rule_;
   const Shard& shard_;
+  const Roles& roles_;
   unsigned rank_;
   std::map<std::size_t, Waiting> waiting_;
 };
@@ -89,11 +92,20 @@ class SharedPayloads {
 
 class ToOwners final : public PieceHandler {
  public:
-  ToOwners(BucketMemory& memory, const AdditionRule& rule, const std::vector<Shard>& shards,
+  ToOwners(BucketMemory& memory, const AdditionRule& rule, const Ownership& ownership,
            unsigned rank)
-      : memory_(memory), shards_(shards), own_(shards[rank]), sum_(memory, rule, own_, rank) {}
-  std::size_t pieces_to(unsigned peer) const override { return shards_[peer].size(); }
-  std::size_t pieces_from(unsigned) const override { return own_.size(); }
+      : memory_(memory),
+        shards_(ownership.shards),
+        roles_(ownership.roles),
+        rank_(rank),
+        own_(shards_[rank]),
+        sum_(memory, rule, own_, roles_, rank) {}
+  std::size_t pieces_to(unsigned peer) const override {
+    return roles_.works(rank_) ? shards_[peer].size() : 0;
+  }
+  std::size_t pieces_from(unsigned peer) const override {
+    return roles_.works(peer) ? own_.size() : 0;
+  }
   std::size_t bound_from(unsigned, std::size_t k) const override { return memory_.bound(own_[k]); }
   Bytes encode(unsigned peer, std::size_t k) override {
     return memory_.encode(shards_[peer][k], 1, &ExchangeStats::to_owners);
@@ -105,19 +117,27 @@ class ToOwners final : public PieceHandler {
  private:
   BucketMemory& memory_;
   const std::vector<Shard>& shards_;
+  const Roles& roles_;
+  unsigned rank_;
   const Shard& own_;
   ShardSum sum_;
 };
 
 class FromOwners final : public PieceHandler {
  public:
-  FromOwners(BucketMemory& memory, const std::vector<Shard>& shards, unsigned rank)
+  FromOwners(BucketMemory& memory, const Ownership& ownership, unsigned rank)
       : memory_(memory),
-        shards_(shards),
-        own_(shards[rank]),
-        payloads_(memory, own_, shards.size() - 1, &ExchangeStats::from_owners) {}
-  std::size_t pieces_to(unsigned) const override { return own_.size(); }
-  std::size_t pieces_from(unsigned peer) const override { return shards_[peer].size(); }
+        shards_(ownership.shards),
+        roles_(ownership.roles),
+        rank_(rank),
+        own_(shards_[rank]),
+        payloads_(memory, own_, roles_.other_workers(rank), &ExchangeStats::from_owners) {}
+  std::size_t pieces_to(unsigned peer) const override {
+    return roles_.works(peer) ? own_.size() : 0;
+  }
+  std::size_t pieces_from(unsigned peer) const override {
+    return roles_.works(rank_) ? shards_[peer].size() : 0;
+  }
   std::size_t bound_from(unsigned peer, std::size_t k) const override {
     return memory_.bound(shards_[peer][k]);
   }
@@ -130,17 +150,20 @@ class FromOwners final : public PieceHandler {
  private:
   BucketMemory& memory_;
   const std::vector<Shard>& shards_;
+  const Roles& roles_;
+  unsigned rank_;
   const Shard& own_;
   SharedPayloads payloads_;
 };
 
 class ToAll final : public PieceHandler {
  public:
-  ToAll(BucketMemory& memory, const AdditionRule& rule, const Shard& whole, unsigned rank)
+  ToAll(BucketMemory& memory, const AdditionRule& rule, const Shard& whole, const Roles& roles,
+        unsigned rank)
       : memory_(memory),
         whole_(whole),
         payloads_(memory, whole, rule.world - 1, &ExchangeStats::to_owners),
-        sum_(memory, rule, whole, rank) {}
+        sum_(memory, rule, whole, roles, rank) {}
   std::size_t pieces_to(unsigned) const override { return whole_.size(); }
   std::size_t pieces_from(unsigned) const override { return whole_.size(); }
   std::size_t bound_from(unsigned, std::size_t k) const override {
@@ -183,18 +206,18 @@ void BucketMemory::decode(const Piece& piece, ByteSpan payload, std::uint8_t* ou
 }
 
 std::unique_ptr<PieceHandler> to_owners(BucketMemory& memory, const AdditionRule& rule,
-                                        const std::vector<Shard>& shards, unsigned rank) {
-  return std::make_unique<ToOwners>(memory, rule, shards, rank);
+                                        const Ownership& ownership, unsigned rank) {
+  return std::make_unique<ToOwners>(memory, rule, ownership, rank);
 }
 
-std::unique_ptr<PieceHandler> from_owners(BucketMemory& memory, const std::vector<Shard>& shards,
+std::unique_ptr<PieceHandler> from_owners(BucketMemory& memory, const Ownership& ownership,
                                           unsigned rank) {
-  return std::make_unique<FromOwners>(memory, shards, rank);
+  return std::make_unique<FromOwners>(memory, ownership, rank);
 }
 
 std::unique_ptr<PieceHandler> to_all(BucketMemory& memory, const AdditionRule& rule,
-                                     const Shard& whole, unsigned rank) {
-  return std::make_unique<ToAll>(memory, rule, whole, rank);
+                                     const Shard& whole, const Roles& roles, unsigned rank) {
+  return std::make_unique<ToAll>(memory, rule, whole, roles, rank);
 }
 
 }  // namespace gradwire::exchange

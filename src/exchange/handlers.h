@@ -1,5 +1,5 @@
 // Where the pieces of the exact all-reduces come from and go to.
-// In: the bucket's memory, its shards, the rule of addition.
+// In: the bucket's memory, its shards, the ranks' roles, the rule of addition.
 // Out: a handler for a flow.
 // Assumes: what is given by reference outlives the handler.
 #pragma once
@@ -7,8 +7,15 @@
 #include "exchange/addition.h"
 #include "exchange/flow.h"
 #include "exchange/piece_coder.h"
+#include "exchange/roles.h"
 
 namespace gradwire::exchange {
+
+/// What is whose.
+struct Ownership {
+  Roles roles;
+  std::vector<Shard> shards;  ///< one a rank, those of mere workers empty
+};
 
 /// A bucket's memory and its coder, with the clock on them.
 class BucketMemory {
@@ -33,12 +40,12 @@ class BucketMemory {
 
 /// Shards to their owners, which add them.
 std::unique_ptr<PieceHandler> to_owners(BucketMemory& memory, const AdditionRule& rule,
-                                        const std::vector<Shard>& shards, unsigned rank);
+                                        const Ownership& ownership, unsigned rank);
 /// Sums from their owners.
-std::unique_ptr<PieceHandler> from_owners(BucketMemory& memory, const std::vector<Shard>& shards,
+std::unique_ptr<PieceHandler> from_owners(BucketMemory& memory, const Ownership& ownership,
                                           unsigned rank);
 /// Everything to everybody; each adds for itself.
 std::unique_ptr<PieceHandler> to_all(BucketMemory& memory, const AdditionRule& rule,
-                                     const Shard& whole, unsigned rank);
+                                     const Shard& whole, const Roles& roles, unsigned rank);
 
 }  // namespace gradwire::exchange

@@ -1,8 +1,10 @@
 #include "exchange/loopback.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
+#include "base/bytes.h"
 #include "base/fail.h"
 
 namespace gradwire::exchange {
@@ -10,6 +12,25 @@ namespace {
 
 std::size_t offset_of(const ExchangeStep& step, unsigned peer) {
   return std::accumulate(step.send_bytes.begin(), step.send_bytes.begin() + peer, std::size_t{0});
+}
+
+template <typename Value, typename Function>
+void combine(Bytes& total, const Bytes& values, const Function& function) {
+  for (std::size_t at = 0; at + sizeof(Value) <= total.size(); at += sizeof(Value)) {
+    const auto both = function(load<Value>(&total[at]), load<Value>(&values[at]));
+    store(&total[at], static_cast<Value>(both));
+  }
+}
+
+void combine(Reduction reduction, Bytes& total, const Bytes& values) {
+  switch (reduction) {
+    case Reduction::i32_sum:  // unsigned, as damaged values may overflow
+      return combine<std::uint32_t>(total, values, std::plus<>());
+    case Reduction::u8_or:
+      return combine<std::uint8_t>(total, values, std::bit_or<>());
+    case Reduction::i64_max:
+      return combine<std::int64_t>(total, values, [](auto a, auto b) { return std::max(a, b); });
+  }
 }
 
 }  // namespace
@@ -62,11 +83,13 @@ bool Loopback::post(Rank& rank) {
 
 bool Loopback::complete(unsigned r) {
   Rank& rank = ranks_[r];
+  if (rank.exchange->done()) return false;  // a rank that is lost leaves steps in flight
   const std::uint64_t step = rank.completed;
   for (const Rank& other : ranks_) {
     if (other.posted.size() <= step) return false;
   }
-  const std::vector<std::uint8_t> received = gather(r, step);
+  const bool reduces = rank.posted[step].kind == StepKind::all_reduce;
+  const std::vector<std::uint8_t> received = reduces ? reduce(r, step) : gather(r, step);
   ++rank.completed;
   rank.exchange->complete(step, received);
   return true;
@@ -76,6 +99,8 @@ std::vector<std::uint8_t> Loopback::gather(unsigned r, std::uint64_t step) const
   std::vector<std::uint8_t> received;
   for (unsigned p = 0; p < ranks_.size(); ++p) {
     const ExchangeStep& sent = ranks_[p].posted[step];
+    if (sent.kind != StepKind::all_to_all)
+      fail(ErrorKind::transport, "step {}: rank {} makes another kind of step", step, p);
     const std::size_t wanted = ranks_[r].posted[step].receive_bytes[p];
     if (sent.send_bytes[r] != wanted) {
       fail(ErrorKind::transport, "step {}: rank {} sends {} bytes to rank {}, which expects {}",
@@ -87,6 +112,26 @@ std::vector<std::uint8_t> Loopback::gather(unsigned r, std::uint64_t step) const
     received.insert(received.end(), bytes.begin(), bytes.end());
   }
   return received;
+}
+
+std::vector<std::uint8_t> Loopback::reduce(unsigned r, std::uint64_t step) const {
+  const ExchangeStep& own = ranks_[r].posted[step];
+  std::vector<std::uint8_t> total = own.send;
+  for (unsigned p = 0; p < ranks_.size(); ++p) {
+    if (p == r) continue;
+    const ExchangeStep& sent = ranks_[p].posted[step];
+    if (sent.kind != own.kind || sent.reduction != own.reduction)
+      fail(ErrorKind::transport, "step {}: rank {} makes another kind of step", step, p);
+    if (sent.send.size() != own.send.size()) {
+      fail(ErrorKind::transport, "step {}: rank {} gives {} bytes to rank {}, which gives {}", step,
+           p, sent.send.size(), r, own.send.size());
+    }
+    std::vector<std::uint8_t> values = sent.send;
+    if (tamper_) tamper_(step, p, r, values);
+    total.resize(std::min(total.size(), values.size()));
+    combine(own.reduction, total, values);
+  }
+  return total;
 }
 
 }  // namespace gradwire::exchange

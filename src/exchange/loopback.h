@@ -13,7 +13,8 @@ namespace gradwire::exchange {
 
 class Loopback {
  public:
-  /// May change, cut or keep what goes from one rank to another in a step.
+  /// May change, cut or keep what goes from one rank to another in a step. In an all_reduce that is
+  /// what `to` is given of the values of `from`: a network may damage what one rank gets, or all.
   using Tamper = std::function<void(std::uint64_t step, unsigned from, unsigned to,
                                     std::vector<std::uint8_t>& bytes)>;
 
@@ -36,6 +37,7 @@ class Loopback {
   bool post(Rank& rank);
   bool complete(unsigned r);
   std::vector<std::uint8_t> gather(unsigned r, std::uint64_t step) const;
+  std::vector<std::uint8_t> reduce(unsigned r, std::uint64_t step) const;
 
   std::vector<Rank> ranks_;
   std::mt19937_64 random_;

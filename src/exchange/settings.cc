@@ -19,20 +19,49 @@ void check_level(const CompressOptions& options) {
     fail(ErrorKind::invalid_argument, "level: {} given, 1 to 3 allowed", options.level);
 }
 
+void check_roles(unsigned world, const ExchangeOptions& options) {
+  if (options.roles.empty()) return;
+  if (options.roles.size() != world)
+    fail(ErrorKind::invalid_argument, "roles: {} given, {} ranks need as many, or none",
+         options.roles.size(), world);
+  bool worker = false, server = false;
+  for (const Role role : options.roles) {
+    const auto number = static_cast<unsigned>(role);
+    if (number < 1 || number > 3)
+      fail(ErrorKind::invalid_argument, "roles: {} is none of them", number);
+    worker |= role != Role::server;
+    server |= role != Role::worker;
+  }
+  if (!worker || !server)
+    fail(ErrorKind::invalid_argument, "roles: no {} given, at least one needed",
+         worker ? "server" : "worker");
+  if (options.even_shards)
+    fail(ErrorKind::invalid_argument, "roles: with even_shards every rank owns a shard");
+}
+
 }  // namespace
+
+void check_rank(unsigned rank, unsigned world) {
+  if (world > kMaxWorld)
+    fail(ErrorKind::invalid_argument, "{} ranks given, at most {} allowed", world, kMaxWorld);
+  if (rank >= world)
+    fail(ErrorKind::invalid_argument, "rank {} of {} ranks does not exist", rank, world);
+}
+
+void check_piece_elements(std::uint32_t piece_elements) {
+  if (piece_elements == 0)
+    fail(ErrorKind::invalid_argument, "piece_elements: 0 given, at least 1 needed");
+}
 
 void check_settings(DType dtype, unsigned rank, unsigned world, const ExchangeOptions& options) {
   if (!is_float(dtype))
     fail(ErrorKind::invalid_argument, "dtype {}: only f32, bf16, f16 and f64 are added",
          dtype_name(dtype));
-  if (world > kMaxWorld)
-    fail(ErrorKind::invalid_argument, "{} ranks given, at most {} allowed", world, kMaxWorld);
-  if (rank >= world)
-    fail(ErrorKind::invalid_argument, "rank {} of {} ranks does not exist", rank, world);
-  if (options.piece_elements == 0)
-    fail(ErrorKind::invalid_argument, "piece_elements: 0 given, at least 1 needed");
+  check_rank(rank, world);
+  check_piece_elements(options.piece_elements);
   check_level(options.compress);
   for (const CompressOptions& group : options.groups) check_level(group);
+  check_roles(world, options);
 }
 
 void check_groups(const std::vector<BucketTensor>& tensors, const ExchangeOptions& options) {
@@ -84,6 +113,7 @@ std::uint64_t agreement_of(const AdditionRule& rule, const ExchangeOptions& opti
     out.varint(tensor.shape.size());
     for (const std::uint64_t dim : tensor.shape) out.u64(dim);
   }
+  for (const Role role : options.roles) out.u8(static_cast<std::uint8_t>(role));
   return hash64(bytes);
 }
 

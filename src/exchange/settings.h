@@ -8,6 +8,8 @@
 
 namespace gradwire::exchange {
 
+void check_rank(unsigned rank, unsigned world);
+void check_piece_elements(std::uint32_t piece_elements);
 void check_settings(DType dtype, unsigned rank, unsigned world, const ExchangeOptions& options);
 
 /// Demands that the tensors' groups exist.
