@@ -18,17 +18,17 @@ import torch.distributed as dist
 from gradwire import _core
 from gradwire.dtypes import parse_dtype
 from gradwire.errors import ArgumentError, GradwireError, TransportError
-from gradwire.torch._buckets import Buckets
+from gradwire.torch._buckets import Buckets, can_be_coded
 from gradwire.torch._jobs import Fifo, Job, Watch
 from gradwire.torch._kinds import KINDS, TRANSPORT, kind_of
-from gradwire.torch._layout import Layout, bucket_shapes
+from gradwire.torch._layout import Layout
 from gradwire.torch._options import Options
 from gradwire.torch._peers import Peers, lost_peers
 from gradwire.torch._stats import Counters, Stats
+from gradwire.torch._straight import Arrival, Straight, divide
 from gradwire.torch._transport import CollectiveError, Transport
 from gradwire.torch._tuner import Tuner
 
-_EXCHANGED = {torch.float32, torch.float64, torch.bfloat16, torch.float16}
 _CASTABLE = {torch.float32, torch.float64}
 
 
@@ -59,6 +59,8 @@ class HookState:
         self._next_index = 0
         self._buckets = Buckets(options, peers)
         self._tuner = Tuner(options, peers.rank, peers.world)
+        self._straight = Straight(self._transport, self._take_arrival)
+        self._goes_straight = False  # the step, up to now
 
     # --- for users ------------------------------------------------------------------------------
 
@@ -122,6 +124,7 @@ class HookState:
         """Take a bucket over; returns the future of its mean, which lies in the bucket's memory."""
         try:
             job = self._accept(bucket)
+            is_straight = self._may_go_straight(job)
         except Exception as error:
             self._die(error)
             raise
@@ -133,7 +136,10 @@ class HookState:
             if len(self._open) == 1:
                 self._progress = time.monotonic()
         self._watch.wake()
-        self._fifo.submit(lambda: self._run(job))
+        if is_straight:
+            self._post(job)
+        else:
+            self._fifo.submit(lambda: self._run(job))
         return job.future
 
     def _accept(self, bucket: Any) -> Job:
@@ -156,6 +162,47 @@ class HookState:
         self._next_index = 0 if job.is_last else job.index + 1
         return job
 
+    def _may_go_straight(self, job: Job) -> bool:
+        """Tell whether this thread begins the bucket's collective, the same on all ranks.
+
+        Two threads must not begin collectives by turns, whose order would differ on the ranks. So
+        one of them changes to the other only when a step begins, or, for the rest of it, when a
+        bucket has been rebuilt. A step begins when all futures of the one before are completed,
+        and no job that has collectives to make is left.
+        """
+        if job.index == 0:
+            self._goes_straight = self._tuner.spec.is_plain
+        if self._goes_straight:
+            self._goes_straight = self._buckets.is_known(self._buckets.layout(job, job.buffer))
+        return self._goes_straight
+
+    def _post(self, job: Job) -> None:
+        try:
+            self._offer(job, job.buffer)
+            self._straight.post(job)
+        except Exception as error:  # the future tells it, with those that are under way
+            self._die(error, self._place(job))
+
+    # --- on Gloo's threads ------------------------------------------------------------------------
+
+    def _take_arrival(self, arrival: Arrival) -> None:
+        """Note a bucket that went straight; the last one that comes ends the step."""
+        job, error = arrival.job, arrival.error
+        if error is not None:  # what follows may take time, and ends this thread's group
+            place = self._place(job)
+            self._fifo.submit(lambda: self._die(error, place))
+            return
+        self._note_progress()
+        self._counters.add_plain(arrival.size, arrival.seconds)
+        with self._lock:
+            self._tuner.note_bucket(job.came, arrival.seconds)
+        if not arrival.is_end:
+            self._finish(job)
+        elif self._tuner.is_measuring:  # ranks join numbers, which takes a collective
+            self._fifo.submit(lambda: self._end(job, is_end=True))
+        else:
+            self._end(job, is_end=True)
+
     # --- on the communication thread --------------------------------------------------------------
 
     def _run(self, job: Job) -> None:
@@ -164,13 +211,20 @@ class HookState:
                 began = time.monotonic()
                 self._reduce_bucket(job)
                 self._tuner.note_bucket(job.came, time.monotonic() - began)
-            if job.is_last and not self._is_dead:
-                self._end_step()
         except BaseException as error:  # nothing may end the thread with futures open
-            self._die(error, f"step {self._step}, bucket {job.index}")
+            self._die(error, self._place(job))
+        self._end(job, job.is_last)
+
+    def _end(self, job: Job, is_end: bool) -> None:
+        """Complete the future of a bucket that has been added; is_end: and the step before it."""
+        try:
+            if is_end and not self._is_dead:
+                self._end_step()
+        except BaseException as error:
+            self._die(error, self._place(job))
         if self.error is None:
             self._finish(job)
-        elif self._is_dead or job.is_last:  # until then more may become known of the cause
+        elif self._is_dead or is_end:  # until then more may become known of the cause
             self._has_failed = True
             self._fail_open_futures()
 
@@ -187,26 +241,19 @@ class HookState:
 
     def _reduce_buffer(self, job: Job, buffer: Any) -> None:
         layout = self._settle_layout(job, buffer)
-        is_dense = buffer.layout == torch.strided
-        is_coded = is_dense and buffer.dtype in _EXCHANGED
-        if is_coded and self._tuner.is_gate:
-            self._tuner.offer(layout, buffer)
-        if is_coded and self._tuner.spec.method:
+        self._offer(job, buffer)
+        if can_be_coded(buffer) and self._tuner.spec.method:
             self._exchange(layout, buffer)
         else:
             self._reduce_plainly(buffer)
 
+    def _offer(self, job: Job, buffer: Any) -> None:
+        if self._tuner.is_gate and can_be_coded(buffer):
+            self._tuner.offer(self._buckets.layout(job, buffer), buffer)
+
     def _reduce_plainly(self, buffer: Any) -> None:
-        """As DDP without a hook: dense values times 1 / W, sparse ones divided, then added."""
-        world = self._peers.world
-        if buffer.layout != torch.strided:
-            buffer.div_(world)
-            size = max(buffer._nnz(), 1) * buffer.element_size()
-        else:
-            if buffer.dtype.is_floating_point or buffer.dtype.is_complex:
-                buffer.mul_(1.0 / world)
-            size = buffer.numel() * buffer.element_size()
-        if size:  # Gloo refuses empty tensors
+        size = divide(buffer, self._peers.world)
+        if size:
             self._transport.all_reduce(buffer)
         self._counters.add_plain(size, self._transport.take_wait_s())
 
@@ -215,15 +262,13 @@ class HookState:
 
         Collectives of unequal lengths would end in an abort of Gloo's, or hang.
         """
-        dtype = str(buffer.dtype).removeprefix("torch.")
-        shapes = bucket_shapes(job.parameters, buffer.numel())
-        layout = Layout(job.index, dtype, shapes, job.is_last)
+        layout = self._buckets.layout(job, buffer)
         if self._buckets.is_known(layout):
             return layout
         difference = self._transport.compare([*layout.lines(), *self._tuner.lines()])
         if difference is not None:
             raise DisagreementError(
-                f"step {self._step}, bucket {job.index}: the ranks' models differ, or how DDP cuts "
+                f"{self._place(job)}: the ranks' models differ, or how DDP cuts "
                 f"them into buckets: {difference}"
             )
         self._buckets.learn(layout)
@@ -280,6 +325,9 @@ class HookState:
         self.error = TransportError(f"step {self._step}: {'; '.join(said)}")
 
     # --- failures ---------------------------------------------------------------------------------
+
+    def _place(self, job: Job) -> str:
+        return f"step {self._step}, bucket {job.index}"
 
     def _note_progress(self) -> None:
         self._progress = time.monotonic()
