@@ -18,12 +18,14 @@ import torch.distributed as dist
 from gradwire import _core
 from gradwire.dtypes import parse_dtype
 from gradwire.errors import ArgumentError, GradwireError, TransportError
+from gradwire.torch._agreement import DisagreementError
 from gradwire.torch._buckets import Buckets, can_be_coded
 from gradwire.torch._jobs import Fifo, Job, Watch
 from gradwire.torch._kinds import KINDS, TRANSPORT, kind_of
 from gradwire.torch._layout import Layout
 from gradwire.torch._options import Options
 from gradwire.torch._peers import Peers, lost_peers
+from gradwire.torch._staging import Staging
 from gradwire.torch._stats import Counters, Stats
 from gradwire.torch._straight import Arrival, Straight, divide
 from gradwire.torch._transport import CollectiveError, Transport
@@ -32,14 +34,10 @@ from gradwire.torch._tuner import Tuner
 _CASTABLE = {torch.float32, torch.float64}
 
 
-class DisagreementError(ArgumentError):
-    """All ranks have seen that they do not have the same buckets."""
-
-
 class HookState:
-    """What a hook keeps between steps. Made by ``hook`` and ``attach``, not by hand.
+    """What a hook keeps between steps; ``error``: why steps are refused, or None.
 
-    ``error`` is the failure because of which steps are refused, or None.
+    Made by ``hook`` and ``attach``, not by hand.
     """
 
     def __init__(self, options: Options, peers: Peers) -> None:
@@ -58,6 +56,7 @@ class HookState:
         self._step = 0
         self._next_index = 0
         self._buckets = Buckets(options, peers)
+        self._staging = Staging()
         self._tuner = Tuner(options, peers.rank, peers.world)
         self._straight = Straight(self._transport, self._take_arrival)
         self._goes_straight = False  # the step, up to now
@@ -149,11 +148,7 @@ class HookState:
                 "torch._dynamo.config.optimize_ddp='python_reducer' does not run DDP hooks; "
                 "choose 'ddp_optimizer'"
             )
-        job = Job(bucket.index(), bucket.buffer(), bucket.parameters(), bucket.is_last())
-        if job.buffer.device.type != "cpu":
-            raise ArgumentError(
-                f"bucket {job.index} is on {job.buffer.device}: only gradients on the CPU yet"
-            )
+        job = Job(bucket, self._staging)
         if job.index != self._next_index and self.error is None:
             raise TransportError(
                 f"bucket {job.index} came where bucket {self._next_index} was due: an earlier "
@@ -172,6 +167,7 @@ class HookState:
         """
         if job.index == 0:
             self._goes_straight = self._tuner.spec.is_plain
+        self._goes_straight &= not job.is_staged  # its values are to come yet
         if self._goes_straight:
             self._goes_straight = self._buckets.is_known(self._buckets.layout(job, job.buffer))
         return self._goes_straight
@@ -208,9 +204,12 @@ class HookState:
     def _run(self, job: Job) -> None:
         try:
             if not self._is_dead:
+                job.fetch()
+                self._note_progress()
                 began = time.monotonic()
                 self._reduce_bucket(job)
                 self._tuner.note_bucket(job.came, time.monotonic() - began)
+                job.give_back()
         except BaseException as error:  # nothing may end the thread with futures open
             self._die(error, self._place(job))
         self._end(job, job.is_last)
