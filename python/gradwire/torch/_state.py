@@ -160,10 +160,9 @@ class HookState:
     def _may_go_straight(self, job: Job) -> bool:
         """Tell whether this thread begins the bucket's collective, the same on all ranks.
 
-        Two threads must not begin collectives by turns, whose order would differ on the ranks. So
-        one of them changes to the other only when a step begins, or, for the rest of it, when a
-        bucket has been rebuilt. A step begins when all futures of the one before are completed,
-        and no job that has collectives to make is left.
+        Two threads must not begin collectives by turns: their order would differ on the ranks. So
+        the other thread takes over when a bucket is new, and keeps the rest of the step. A step
+        begins when the one before has completed its futures, and so made its collectives.
         """
         if job.index == 0:
             self._goes_straight = self._tuner.spec.is_plain
@@ -294,7 +293,7 @@ class HookState:
             self._die(self.error)
 
     def _end_step(self) -> None:
-        """End a step: no rank may go on with gradients that another one could not decode."""
+        """End a step, after an exchange only where all ranks could decode everything."""
         numbers = self._tuner.numbers()
         ended = time.monotonic()
         verdict = 0
