@@ -70,9 +70,8 @@ class HookState:
     def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint should hold: plain numbers and strings.
 
-        Lossless exchanges carry nothing from step to step that the values depend on; this is
-        the totals of ``stats``, the options and what "auto" has chosen.
-        ``torch.load(weights_only=True)`` reads it.
+        Values do not depend on earlier steps; this is the totals of ``stats``, the options and what
+        "auto" has chosen. ``torch.load(weights_only=True)`` reads it.
         """
         return {
             "version": 1,
@@ -111,7 +110,7 @@ class HookState:
         self.error = None
 
     def close(self) -> None:
-        """End the communication thread; the process group stays. Later buckets are refused."""
+        """End the communication thread, not the process group. Later buckets are refused."""
         if self.error is None:
             self.error = TransportError("the hook's state has been closed")
         self._is_dead = True
@@ -144,15 +143,16 @@ class HookState:
     def _accept(self, bucket: Any) -> Job:
         if isinstance(bucket, tuple):
             raise ArgumentError(
-                "the hook was called with one gradient instead of a bucket: "
-                "torch._dynamo.config.optimize_ddp='python_reducer' does not run DDP hooks; "
-                "choose 'ddp_optimizer'"
+                "the hook got one gradient instead of a bucket: torch._dynamo.config.optimize_ddp="
+                "'python_reducer' does not run DDP hooks; choose 'ddp_optimizer'"
             )
         job = Job(bucket, self._staging)
-        if job.index != self._next_index and self.error is None:
+        is_early = job.index == 0 and bool(self._open)
+        if (job.index != self._next_index or is_early) and self.error is None:
+            due = "the end of a step" if is_early else f"bucket {self._next_index}"
             raise TransportError(
-                f"bucket {job.index} came where bucket {self._next_index} was due: an earlier "
-                "backward pass was cut short, and the ranks are not at the same place any more"
+                f"bucket {job.index} came where {due} was due: an earlier backward pass "
+                "was cut short, and the ranks are not at the same place any more"
             )
         self._next_index = 0 if job.is_last else job.index + 1
         return job

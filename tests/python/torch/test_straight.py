@@ -10,6 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="gradwire.torch needs PyTorch")
 
+import gradwire  # noqa: E402
 from gradwire.torch import attach, hook, reference_mean  # noqa: E402
 from gradwire.torch._straight import Arrival  # noqa: E402
 from ranks import run_ranks, successes  # noqa: E402
@@ -154,6 +155,28 @@ def check_arrivals(rank: int, world: int) -> None:
 
 def test_a_step_ends_with_the_bucket_that_arrives_last() -> None:
     successes(run_ranks(check_arrivals, 2))
+
+
+def check_overtaken(rank: int, world: int) -> None:
+    """A step begins while another one is under way, as DDP lets no one do."""
+    state, ddp_hook = hook("none")
+    buckets = [Bucket(k, (10,)) for k in range(BUCKETS)]
+    take, go_on = state._straight._announce, threading.Event()
+    for step in range(3):
+        if step == 2:
+            state._straight._announce = lambda arrival: (go_on.wait(60), take(arrival))
+        futures = [ddp_hook(state, bucket) for bucket in buckets]
+        if step < 2:
+            torch.futures.wait_all(futures)
+    with pytest.raises(gradwire.TransportError, match="bucket 0 came where the end of a step"):
+        ddp_hook(state, buckets[0])
+    go_on.set()
+    with pytest.raises(RuntimeError, match="cut short"):
+        futures[-1].wait()
+
+
+def test_a_step_in_the_middle_of_another_is_refused() -> None:
+    successes(run_ranks(check_overtaken, 2))
 
 
 def fail(_: Any) -> None:
