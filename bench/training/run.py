@@ -29,6 +29,7 @@ import machine  # noqa: E402
 
 HALF = "fp16_compress_hook"
 BASELINES = ["no hook", HALF, "powerSGD rank 2"]
+HOOKS = ["no hook", "allreduce_hook", "none"]  #: of one plain all-reduce a bucket
 TWO_SHOT, GATHER = "lossless two_shot", "lossless gather_merge"
 
 
@@ -67,7 +68,9 @@ def jobs() -> list[dict[str, Any]]:
     ranks = ["no hook", TWO_SHOT, GATHER]
     return [
         job("gpt f32", slow, [*BASELINES, *auto]),
-        job("gpt f32", None, ["no hook", "none", *auto]),
+        job("gpt f32", None, [*HOOKS, *auto]),
+        job("overhead resnet18", None, [*HOOKS, "auto"], model="resnet18", steps=20),
+        accelerated("overhead", None, "f32", [*HOOKS, "auto"], compute_ms=0.0, steps=60),
         job("resnet18 f32", slow, ["no hook", HALF, "lossless"], **resnet),
         accelerated("gpt amp", slow, "amp", ["no hook", HALF, "bf16", "lossless", "auto"]),
         accelerated("gpt amp both exchanges", slow, "amp", [TWO_SHOT, GATHER], steps=4),

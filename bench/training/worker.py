@@ -126,8 +126,8 @@ def _capture(job: dict[str, Any], rank: int) -> list[Any]:
 def _attach(ddp: Any, name: str) -> Any:
     if name == "no hook":
         return None
-    if name == "fp16_compress_hook":
-        ddp.register_comm_hook(None, default_hooks.fp16_compress_hook)
+    if name in ("fp16_compress_hook", "allreduce_hook"):
+        ddp.register_comm_hook(None, getattr(default_hooks, name))
         return None
     if name == "powerSGD rank 2":
         state = powerSGD_hook.PowerSGDState(

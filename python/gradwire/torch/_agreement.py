@@ -14,8 +14,14 @@ from typing import Any, NamedTuple
 import torch
 import torch.distributed as dist
 
+from gradwire.errors import ArgumentError
+
 _MAX_TEXT = 2**20  # bytes of lines that are shown to the others when something differs
 _NOTHING = "nothing more"
+
+
+class DisagreementError(ArgumentError):
+    """All ranks have seen that they do not have the same."""
 
 
 class Difference(NamedTuple):

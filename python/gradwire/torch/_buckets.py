@@ -6,13 +6,36 @@ Assumes: layouts are those of all ranks (see ``Layout.lines``), steps too.
 
 from __future__ import annotations
 
-from typing import Any
+import operator
+import weakref
+from typing import Any, NamedTuple
+
+import torch
 
 from gradwire import _core
-from gradwire.torch._layout import Layout
+from gradwire.torch._jobs import Job
+from gradwire.torch._layout import Layout, bucket_tensors
 from gradwire.torch._options import Options
 from gradwire.torch._peers import Peers
 from gradwire.torch._spec import Spec
+
+_CODED = {torch.float32, torch.float64, torch.bfloat16, torch.float16}
+
+
+def can_be_coded(buffer: Any) -> bool:
+    """Tell whether exchanges take a tensor; other ones are left to PyTorch's all-reduce."""
+    return buffer.layout == torch.strided and buffer.dtype in _CODED
+
+
+class _Seen(NamedTuple):
+    """A bucket of the step before: what its layout follows from, and the layout."""
+
+    facts: tuple[Any, ...]
+    parameters: list[weakref.ref[Any]]  #: which the hook's state must not keep alive
+    layout: Layout
+
+    def has(self, parameters: list[Any]) -> bool:
+        return all(map(operator.is_, parameters, (known() for known in self.parameters)))
 
 
 class Buckets:
@@ -22,7 +45,24 @@ class Buckets:
         self._options = options
         self._peers = peers
         self._layouts: dict[int, Layout] = {}
+        self._seen: dict[int, _Seen] = {}
         self._buckets: dict[tuple[int, str], _core.ExchangeBucket] = {}
+
+    def layout(self, job: Job, buffer: Any) -> Layout:
+        """Tell how a bucket lies; cheap as long as its parameters stay.
+
+        buffer: what is sent of it, in its own dtype.
+        """
+        facts = (buffer.dtype, buffer.numel(), job.is_last, len(job.parameters))
+        seen = self._seen.get(job.index)
+        if seen is not None and seen.facts == facts and seen.has(job.parameters):
+            return seen.layout
+        dtype = str(buffer.dtype).removeprefix("torch.")
+        group_of = self._options.rules.group_of
+        tensors = bucket_tensors(job.parameters, buffer.numel(), group_of)
+        layout = Layout(job.index, dtype, tensors, job.is_last)
+        self._seen[job.index] = _Seen(facts, [weakref.ref(p) for p in job.parameters], layout)
+        return layout
 
     def is_known(self, layout: Layout) -> bool:
         """Tell whether a bucket lies as it did in the step before."""

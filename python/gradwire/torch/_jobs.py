@@ -6,6 +6,7 @@ submit the same jobs in the same order, as DDP hands over its buckets.
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
@@ -15,24 +16,46 @@ from typing import Any, Protocol
 
 import torch
 
+from gradwire.torch._staging import Staging
+
 _WATCH_S = 0.25
 
 
 class Job:
     """One bucket on its way, and the future that DDP waits for."""
 
-    def __init__(self, index: int, buffer: Any, parameters: list[Any], is_last: bool) -> None:
-        self.index = index
-        self.buffer = buffer
-        self.parameters = parameters
-        self.is_last = is_last
-        self.came = time.monotonic()
+    def __init__(self, bucket: Any, staging: Staging) -> None:
+        """bucket: a ``GradBucket``. Raises ArgumentError where it lies on a device without help."""
+        self.index: int = bucket.index()
+        self.parameters: list[Any] = bucket.parameters()
+        self.is_last: bool = bucket.is_last()
+        self._result = bucket.buffer()
+        self._staged = staging.stage(self.index, self._result)
+        self.buffer = self._result if self._staged is None else self._staged.host  #: on the CPU
+        self.came = time.monotonic()  #: there, if it is not staged
         self._lock = threading.Lock()
         self._is_open = True
-        self._inner: Any = torch.futures.Future()
+        staged = self._staged
+        self._inner: Any = torch.futures.Future() if staged is None else staged.new_future()
         # DDP casts an exception that is set on a future to a tensor and loses its text; one that a
         # callback raises reaches the caller of backward().
         self.future: Any = self._inner.then(_value_or_raise)
+
+    @property
+    def is_staged(self) -> bool:
+        """Tell whether ``buffer`` is a copy, to be filled by ``fetch``."""
+        return self._staged is not None
+
+    def fetch(self) -> None:
+        """Wait until the values are in ``buffer``."""
+        if self._staged is not None:
+            self._staged.wait()
+            self.came = time.monotonic()
+
+    def give_back(self) -> None:
+        """Take what is in ``buffer`` for the result."""
+        if self._staged is not None:
+            self._staged.send_back()
 
     def finish(self, error: Exception | None) -> None:
         """Complete the future, unless that has been done."""
@@ -40,10 +63,11 @@ class Job:
             if not self._is_open:
                 return
             self._is_open = False
-        if error is None:
-            self._inner.set_result(self.buffer)
-        else:
+        if error is not None:
             self._inner.set_exception(error)
+            return
+        with contextlib.nullcontext() if self._staged is None else self._staged.on_stream():
+            self._inner.set_result(self._result)
 
 
 def _value_or_raise(future: Any) -> Any:

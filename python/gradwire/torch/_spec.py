@@ -29,6 +29,11 @@ class Spec:
     every: int = 0  #: steps between measurements, for "auto"
 
     @property
+    def is_plain(self) -> bool:
+        """Tell whether it is DDP's own all-reduce, of what DDP hands over."""
+        return self.cast is None and self.method is None
+
+    @property
     def is_auto(self) -> bool:
         return self.method == "auto"
 

@@ -18,28 +18,26 @@ import torch.distributed as dist
 from gradwire import _core
 from gradwire.dtypes import parse_dtype
 from gradwire.errors import ArgumentError, GradwireError, TransportError
-from gradwire.torch._buckets import Buckets
+from gradwire.torch._agreement import DisagreementError
+from gradwire.torch._buckets import Buckets, can_be_coded
 from gradwire.torch._jobs import Fifo, Job, Watch
 from gradwire.torch._kinds import KINDS, TRANSPORT, kind_of
-from gradwire.torch._layout import Layout, bucket_tensors
+from gradwire.torch._layout import Layout
 from gradwire.torch._options import Options
 from gradwire.torch._peers import Peers, lost_peers
+from gradwire.torch._staging import Staging
 from gradwire.torch._stats import Counters, Stats
+from gradwire.torch._straight import Arrival, Straight, divide
 from gradwire.torch._transport import CollectiveError, Transport
 from gradwire.torch._tuner import Tuner
 
-_EXCHANGED = {torch.float32, torch.float64, torch.bfloat16, torch.float16}
 _CASTABLE = {torch.float32, torch.float64}
 
 
-class DisagreementError(ArgumentError):
-    """All ranks have seen that they do not have the same buckets."""
-
-
 class HookState:
-    """What a hook keeps between steps. Made by ``hook`` and ``attach``, not by hand.
+    """What a hook keeps between steps; ``error``: why steps are refused, or None.
 
-    ``error`` is the failure because of which steps are refused, or None.
+    Made by ``hook`` and ``attach``, not by hand.
     """
 
     def __init__(self, options: Options, peers: Peers) -> None:
@@ -58,7 +56,10 @@ class HookState:
         self._step = 0
         self._next_index = 0
         self._buckets = Buckets(options, peers)
+        self._staging = Staging()
         self._tuner = Tuner(options, peers.rank, peers.world)
+        self._straight = Straight(self._transport, self._take_arrival)
+        self._goes_straight = False  # the step, up to now
 
     # --- for users ------------------------------------------------------------------------------
 
@@ -69,9 +70,8 @@ class HookState:
     def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint should hold: plain numbers and strings.
 
-        Lossless exchanges carry nothing from step to step that the values depend on; this is
-        the totals of ``stats``, the options and what "auto" has chosen.
-        ``torch.load(weights_only=True)`` reads it.
+        Values do not depend on earlier steps; this is the totals of ``stats``, the options and what
+        "auto" has chosen. ``torch.load(weights_only=True)`` reads it.
         """
         return {
             "version": 1,
@@ -110,7 +110,7 @@ class HookState:
         self.error = None
 
     def close(self) -> None:
-        """End the communication thread; the process group stays. Later buckets are refused."""
+        """End the communication thread, not the process group. Later buckets are refused."""
         if self.error is None:
             self.error = TransportError("the hook's state has been closed")
         self._is_dead = True
@@ -122,6 +122,7 @@ class HookState:
         """Take a bucket over; returns the future of its mean, which lies in the bucket's memory."""
         try:
             job = self._accept(bucket)
+            is_straight = self._may_go_straight(job)
         except Exception as error:
             self._die(error)
             raise
@@ -133,44 +134,95 @@ class HookState:
             if len(self._open) == 1:
                 self._progress = time.monotonic()
         self._watch.wake()
-        self._fifo.submit(lambda: self._run(job))
+        if is_straight:
+            self._post(job)
+        else:
+            self._fifo.submit(lambda: self._run(job))
         return job.future
 
     def _accept(self, bucket: Any) -> Job:
         if isinstance(bucket, tuple):
             raise ArgumentError(
-                "the hook was called with one gradient instead of a bucket: "
-                "torch._dynamo.config.optimize_ddp='python_reducer' does not run DDP hooks; "
-                "choose 'ddp_optimizer'"
+                "the hook got one gradient instead of a bucket: torch._dynamo.config.optimize_ddp="
+                "'python_reducer' does not run DDP hooks; choose 'ddp_optimizer'"
             )
-        job = Job(bucket.index(), bucket.buffer(), bucket.parameters(), bucket.is_last())
-        if job.buffer.device.type != "cpu":
-            raise ArgumentError(
-                f"bucket {job.index} is on {job.buffer.device}: only gradients on the CPU yet"
-            )
-        if job.index != self._next_index and self.error is None:
+        job = Job(bucket, self._staging)
+        is_early = job.index == 0 and bool(self._open)
+        if (job.index != self._next_index or is_early) and self.error is None:
+            due = "the end of a step" if is_early else f"bucket {self._next_index}"
             raise TransportError(
-                f"bucket {job.index} came where bucket {self._next_index} was due: an earlier "
-                "backward pass was cut short, and the ranks are not at the same place any more"
+                f"bucket {job.index} came where {due} was due: an earlier backward pass "
+                "was cut short, and the ranks are not at the same place any more"
             )
         self._next_index = 0 if job.is_last else job.index + 1
         return job
+
+    def _may_go_straight(self, job: Job) -> bool:
+        """Tell whether this thread begins the bucket's collective, the same on all ranks.
+
+        Two threads must not begin collectives by turns: their order would differ on the ranks. So
+        the other thread takes over when a bucket is new, and keeps the rest of the step. A step
+        begins when the one before has completed its futures, and so made its collectives.
+        """
+        if job.index == 0:
+            self._goes_straight = self._tuner.spec.is_plain
+        self._goes_straight &= not job.is_staged  # its values are to come yet
+        if self._goes_straight:
+            self._goes_straight = self._buckets.is_known(self._buckets.layout(job, job.buffer))
+        return self._goes_straight
+
+    def _post(self, job: Job) -> None:
+        try:
+            self._offer(job, job.buffer)
+            self._straight.post(job)
+        except Exception as error:  # the future tells it, with those that are under way
+            self._die(error, self._place(job))
+
+    # --- on Gloo's threads ------------------------------------------------------------------------
+
+    def _take_arrival(self, arrival: Arrival) -> None:
+        """Note a bucket that went straight; the last one that comes ends the step."""
+        job, error = arrival.job, arrival.error
+        if error is not None:  # what follows may take time, and ends this thread's group
+            place = self._place(job)
+            self._fifo.submit(lambda: self._die(error, place))
+            return
+        self._note_progress()
+        self._counters.add_plain(arrival.size, arrival.seconds)
+        with self._lock:
+            self._tuner.note_bucket(job.came, arrival.seconds)
+        if not arrival.is_end:
+            self._finish(job)
+        elif self._tuner.is_measuring:  # ranks join numbers, which takes a collective
+            self._fifo.submit(lambda: self._end(job, is_end=True))
+        else:
+            self._end(job, is_end=True)
 
     # --- on the communication thread --------------------------------------------------------------
 
     def _run(self, job: Job) -> None:
         try:
             if not self._is_dead:
+                job.fetch()
+                self._note_progress()
                 began = time.monotonic()
                 self._reduce_bucket(job)
                 self._tuner.note_bucket(job.came, time.monotonic() - began)
-            if job.is_last and not self._is_dead:
-                self._end_step()
+                job.give_back()
         except BaseException as error:  # nothing may end the thread with futures open
-            self._die(error, f"step {self._step}, bucket {job.index}")
+            self._die(error, self._place(job))
+        self._end(job, job.is_last)
+
+    def _end(self, job: Job, is_end: bool) -> None:
+        """Complete the future of a bucket that has been added; is_end: and the step before it."""
+        try:
+            if is_end and not self._is_dead:
+                self._end_step()
+        except BaseException as error:
+            self._die(error, self._place(job))
         if self.error is None:
             self._finish(job)
-        elif self._is_dead or job.is_last:  # until then more may become known of the cause
+        elif self._is_dead or is_end:  # until then more may become known of the cause
             self._has_failed = True
             self._fail_open_futures()
 
@@ -187,26 +239,19 @@ class HookState:
 
     def _reduce_buffer(self, job: Job, buffer: Any) -> None:
         layout = self._settle_layout(job, buffer)
-        is_dense = buffer.layout == torch.strided
-        is_coded = is_dense and buffer.dtype in _EXCHANGED
-        if is_coded and self._tuner.is_gate:
-            self._tuner.offer(layout, buffer)
-        if is_coded and self._tuner.spec.method:
+        self._offer(job, buffer)
+        if can_be_coded(buffer) and self._tuner.spec.method:
             self._exchange(layout, buffer)
         else:
             self._reduce_plainly(buffer)
 
+    def _offer(self, job: Job, buffer: Any) -> None:
+        if self._tuner.is_gate and can_be_coded(buffer):
+            self._tuner.offer(self._buckets.layout(job, buffer), buffer)
+
     def _reduce_plainly(self, buffer: Any) -> None:
-        """As DDP without a hook: dense values times 1 / W, sparse ones divided, then added."""
-        world = self._peers.world
-        if buffer.layout != torch.strided:
-            buffer.div_(world)
-            size = max(buffer._nnz(), 1) * buffer.element_size()
-        else:
-            if buffer.dtype.is_floating_point or buffer.dtype.is_complex:
-                buffer.mul_(1.0 / world)
-            size = buffer.numel() * buffer.element_size()
-        if size:  # Gloo refuses empty tensors
+        size = divide(buffer, self._peers.world)
+        if size:
             self._transport.all_reduce(buffer)
         self._counters.add_plain(size, self._transport.take_wait_s())
 
@@ -215,16 +260,13 @@ class HookState:
 
         Collectives of unequal lengths would end in an abort of Gloo's, or hang.
         """
-        dtype = str(buffer.dtype).removeprefix("torch.")
-        group_of = self.options.rules.group_of
-        tensors = bucket_tensors(job.parameters, buffer.numel(), group_of)
-        layout = Layout(job.index, dtype, tensors, job.is_last)
+        layout = self._buckets.layout(job, buffer)
         if self._buckets.is_known(layout):
             return layout
         difference = self._transport.compare([*layout.lines(), *self._tuner.lines()])
         if difference is not None:
             raise DisagreementError(
-                f"step {self._step}, bucket {job.index}: the ranks' models differ, or how DDP cuts "
+                f"{self._place(job)}: the ranks' models differ, or how DDP cuts "
                 f"them into buckets: {difference}"
             )
         self._buckets.learn(layout)
@@ -252,7 +294,7 @@ class HookState:
             self._die(self.error)
 
     def _end_step(self) -> None:
-        """End a step: no rank may go on with gradients that another one could not decode."""
+        """End a step, after an exchange only where all ranks could decode everything."""
         numbers = self._tuner.numbers()
         ended = time.monotonic()
         verdict = 0
@@ -282,6 +324,9 @@ class HookState:
         self.error = TransportError(f"step {self._step}: {'; '.join(said)}")
 
     # --- failures ---------------------------------------------------------------------------------
+
+    def _place(self, job: Job) -> str:
+        return f"step {self._step}, bucket {job.index}"
 
     def _note_progress(self) -> None:
         self._progress = time.monotonic()

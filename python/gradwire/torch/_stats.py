@@ -67,7 +67,8 @@ class Stats:
     """Totals of this rank since the hook was made, or since the state that was loaded.
 
     Times are of the communication thread, which runs beside the backward pass; sharded models wait
-    for their exchanges where they make them.
+    for their exchanges where they make them. Plain all-reduces that the backward pass begins itself
+    count as waited for while one of them is under way.
     """
 
     steps: int = 0

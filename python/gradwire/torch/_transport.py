@@ -57,7 +57,7 @@ class Transport:
         """One plain all-reduce, in place."""
         self.wait(self.post_all_reduce(tensor, op))
 
-    def post_all_reduce(self, tensor: Any, op: Any) -> Any:
+    def post_all_reduce(self, tensor: Any, op: Any = dist.ReduceOp.SUM) -> Any:
         """Begin an all-reduce, in place; ``wait`` for what is returned."""
         with _collective():
             return dist.all_reduce(tensor, op=op, group=self.peers.group, async_op=True)
@@ -116,4 +116,9 @@ def _collective() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        raise CollectiveError(str(error).partition("\n")[0].strip()) from error
+        raise CollectiveError(first_line(error)) from error
+
+
+def first_line(error: Exception) -> str:
+    """What an error of PyTorch says, without the C++ places that it came by."""
+    return str(error).partition("\n")[0].strip()

@@ -1,8 +1,8 @@
 """The spec in use, and what must be measured on this rank to choose it.
 
 In: the buckets of each step and when they came and went. Out: numbers to join over all ranks by
-their maximum, and the spec of the next step, the same on all ranks. Assumes: called on the
-communication thread. A spec other than "auto" stays as it is, and nothing is measured for it.
+their maximum, and the spec of the next step, the same on all ranks. Assumes: called by one
+thread at a time. A spec other than "auto" stays as it is, and nothing is measured for it.
 """
 
 from __future__ import annotations
@@ -51,6 +51,11 @@ class Tuner:
         return self._spec
 
     @property
+    def is_measuring(self) -> bool:
+        """Tell whether ranks join numbers at the end of this step."""
+        return self._auto.is_measuring
+
+    @property
     def is_gate(self) -> bool:
         """Tell whether buckets of this step are to be offered."""
         return self._auto.is_gate
@@ -91,7 +96,8 @@ class Tuner:
     def note_bucket(self, came: float, seconds: float) -> None:
         """A bucket has been added. came: when DDP handed it over, on the monotonic clock."""
         self._busy_s += seconds
-        self._last_came, self._last_s = came, seconds
+        if came >= self._last_came:  # buckets that go side by side may end in another order
+            self._last_came, self._last_s = came, seconds
 
     # --- at its end -------------------------------------------------------------------------------
 
