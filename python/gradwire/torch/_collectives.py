@@ -19,7 +19,7 @@ import torch.distributed as dist
 from gradwire import _core
 from gradwire.dtypes import parse_dtype
 from gradwire.errors import ArgumentError, GradwireError, TransportError
-from gradwire.torch._kinds import KINDS, TRANSPORT, kind_of
+from gradwire.torch._kinds import KINDS, TRANSPORT, verdict_of, verdict_text
 from gradwire.torch._layout import BucketTensor
 from gradwire.torch._options import Options
 from gradwire.torch._peers import Peers, lost_peers
@@ -172,7 +172,7 @@ class Collectives:
             self._publish(self._noted)
 
     def _post_verdict(self) -> None:
-        own = 0 if self._noted is None else kind_of(self._noted) << 32 | self._peers.rank
+        own = verdict_of(self._noted, self._peers.rank)
         verdict = torch.tensor([own], dtype=torch.int64)
         self._pending = (verdict, self._transport.post_all_reduce(verdict, dist.ReduceOp.MAX))
 
@@ -182,8 +182,7 @@ class Collectives:
         if self._noted is not None and type(self._noted) is not TransportError:
             self.error = self._noted
             return
-        rank, kind = verdict & 0xFFFFFFFF, KINDS[verdict >> 32].__name__
-        said = [self._peers.causes() or f"rank {rank} raised {kind}"]
+        said = [self._peers.causes() or verdict_text(verdict)]
         if self._noted is not None:
             said.append(str(self._noted))
         self.error = TransportError(f"{self._where}: {'; '.join(said)}")

@@ -24,3 +24,13 @@ _KIND_OF = {error: kind for kind, error in KINDS.items()}
 def kind_of(error: GradwireError) -> int:
     """Return the number of an error's class."""
     return _KIND_OF.get(type(error), TRANSPORT)
+
+
+def verdict_of(error: GradwireError | None, rank: int) -> int:
+    """Return what a rank says of a step, for a maximum over all ranks: 0 if all is well."""
+    return 0 if error is None else kind_of(error) << 32 | rank
+
+
+def verdict_text(verdict: int) -> str:
+    """Say in words what a verdict other than 0 is."""
+    return f"rank {verdict & 0xFFFFFFFF} raised {KINDS[verdict >> 32].__name__}"

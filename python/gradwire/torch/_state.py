@@ -21,7 +21,7 @@ from gradwire.errors import ArgumentError, GradwireError, TransportError
 from gradwire.torch._agreement import DisagreementError
 from gradwire.torch._buckets import Buckets, can_be_coded
 from gradwire.torch._jobs import Fifo, Job, Watch
-from gradwire.torch._kinds import KINDS, TRANSPORT, kind_of
+from gradwire.torch._kinds import KINDS, TRANSPORT, kind_of, verdict_of, verdict_text
 from gradwire.torch._layout import Layout
 from gradwire.torch._options import Options
 from gradwire.torch._peers import Peers, lost_peers
@@ -306,7 +306,7 @@ class HookState:
 
     def _join_verdicts(self, numbers: list[int]) -> list[int]:
         """Return the largest numbers of all ranks, behind the verdict: 0 if all is well."""
-        own = 0 if self.error is None else kind_of(self.error) << 32 | self._peers.rank
+        own = verdict_of(self.error, self._peers.rank)
         joined = torch.tensor([own, *numbers], dtype=torch.int64)
         self._transport.all_reduce(joined, dist.ReduceOp.MAX)
         self._transport.take_wait_s()
@@ -316,9 +316,7 @@ class HookState:
     def _take_verdict(self, verdict: int) -> None:
         if not verdict or type(self.error) not in (type(None), TransportError):
             return
-        rank = verdict & 0xFFFFFFFF
-        kind = KINDS[verdict >> 32].__name__
-        said = [self._peers.causes() or f"rank {rank} raised {kind}"]
+        said = [self._peers.causes() or verdict_text(verdict)]
         if self.error is not None:
             said.append(str(self.error))
         self.error = TransportError(f"step {self._step}: {'; '.join(said)}")
