@@ -17,6 +17,10 @@ STEP_MARGIN = 0.05
 ACCELERATOR = 1.25
 SLOW, QUICK = "100mbit", "1gbit"
 STORED = "lossless(coder=stored) two_shot"
+OVERHEAD, OVERHEAD_MS = 1.03, 0.5  #: of a step with compute; else of a bucket
+AUTO, AUTO_FIXED, PREDICTION = 1.03, 1.05, 0.15
+CODED_BOUND = 1.07  #: most bytes that a bucket is coded to, by its own
+MEMORY = "memory"  #: in the names of runs of one contender, of which the peak is wanted
 
 Run = dict[str, Any]
 Entry = dict[str, Any]  #: what one contender took
@@ -46,7 +50,15 @@ def size_fraction(*ways: dict[str, int]) -> float:
 
 
 def sections(runs: list[Run]) -> list[Section]:
-    made = [_transport(runs), _sizes(runs), _steps(runs), _accelerator(runs)]
+    made = [
+        _transport(runs),
+        _sizes(runs),
+        _steps(runs),
+        _accelerator(runs),
+        _auto(runs),
+        _overhead(runs),
+        _memory(runs),
+    ]
     return [section for section in made if section.checks]
 
 
@@ -171,6 +183,77 @@ def _accelerated(run: Run) -> list[Check]:
         if name != best
     ]
     return [at_least(f"{title(run)}: {best}", ACCELERATOR, gains[best], 3), *others]
+
+
+def _auto(runs: list[Run]) -> Section:
+    checks = [check for run in runs if "auto" in entries(run) for check in _auto_of(run)]
+    note = (
+        "Step times of `auto`, which has chosen before, by those of no hook and of the quickest "
+        "fixed lossless contender; its predicted step by its own measured one."
+    )
+    return Section("What auto chooses", checks, note)
+
+
+def _auto_of(run: Run) -> Iterator[Check]:
+    known = entries(run)
+    auto = known["auto"]
+    what, step_ms, chosen = f"{title(run)}: auto", _median(auto), auto["chosen"]
+    fixed = [_median(entry) for name, entry in known.items() if is_coded(name)]
+    yield at_most(f"{what} / no hook", AUTO, step_ms / _median(known["no hook"]), 3)
+    if fixed:
+        yield at_most(f"{what} / best fixed lossless", AUTO_FIXED, step_ms / min(fixed), 3)
+    if chosen["predicted_step_ms"]:
+        off = abs(chosen["predicted_step_ms"] / step_ms - 1)
+        yield at_most(f"{what}, prediction off by", PREDICTION, off, 3)
+    is_met = chosen["spec"].startswith("lossless") if run["rate"] == SLOW and fixed else None
+    wanted = "a lossless level" if is_met is not None else ""
+    yield Check(f"{what} chose", wanted, chosen["spec"], is_met)
+
+
+def _overhead(runs: list[Run]) -> Section:
+    checks = []
+    for run in runs:
+        known = entries(run)
+        if run["rate"] is None and {"no hook", "none"} <= known.keys():
+            checks += [_overhead_of(run, name) for name in ("none", "auto") if _is_plain(run, name)]
+    note = (
+        "Over no hook, on loopback: a share of steps with compute, milliseconds a bucket of "
+        "replayed ones."
+    )
+    return Section("What plain all-reduces cost", checks, note)
+
+
+def _is_plain(run: Run, name: str) -> bool:
+    """Did a contender send all its gradients, in the end, by plain all-reduces?"""
+    entry = entries(run).get(name)
+    return entry is not None and entry.get("chosen", {"spec": "none"})["spec"] == "none"
+
+
+def _overhead_of(run: Run, name: str) -> Check:
+    known = entries(run)
+    entry, plain_ms = known[name], _median(known["no hook"])
+    if run["compute_ms"] is None:
+        return at_most(f"{title(run)}: {name} / no hook", OVERHEAD, _median(entry) / plain_ms, 3)
+    buckets = entry["stats"]["buckets"] / entry["stats"]["steps"]
+    more_ms = (_median(entry) - plain_ms) / buckets
+    return at_most(f"{title(run)}: {name}, ms a bucket of {buckets:.0f}", OVERHEAD_MS, more_ms, 3)
+
+
+def _memory(runs: list[Run]) -> Section:
+    """Peaks of runs of one contender each, by that of no hook."""
+    alone = {run["contenders"][0]["name"]: run for run in runs if run["name"].startswith(MEMORY)}
+    plain = alone.pop("no hook", None)
+    checks = []
+    for run in alone.values() if plain else ():
+        entry = run["contenders"][0]
+        limit = (1 + CODED_BOUND) * entry["largest_bucket_bytes"]
+        more = entry["peak_bytes"] - plain["contenders"][0]["peak_bytes"]
+        checks.append(at_most(f"{title(run)}, MiB", limit / 2**20, more / 2**20, 1))
+    note = (
+        "Peak resident memory of rank 0 over that of plain DDP. Wanted: at most the largest bucket "
+        "and what it is coded to at most."
+    )
+    return Section("Memory", checks, note)
 
 
 def _median(entry: Entry) -> float:

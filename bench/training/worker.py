@@ -7,7 +7,9 @@ and sees the same batches, so that its losses can be compared at equal steps.
 
 from __future__ import annotations
 
+import ctypes
 import datetime
+import gc
 import json
 import os
 import pathlib
@@ -63,6 +65,7 @@ def main() -> None:
     rank = dist.get_rank()
     captured = _capture(job, rank) if job["compute_ms"] is not None else None
     contenders = [_make_chosen(name, job, rank, captured) for name in job["contenders"]]
+    _forget_peak()
     for step in range(job["warmup"] + job["steps"]):
         for turn in range(len(contenders)):  # each is first, last and between as often
             _measure(contenders[(turn + step) % len(contenders)])
@@ -163,6 +166,8 @@ def _report(contender: Contender, warmup: int) -> dict[str, Any]:
         "cpu_ms": statistics.median(contender.cpu_ms[warmup:]),
         "wire_bytes": statistics.median(contender.wire_bytes[warmup:]),
         "losses": contender.losses,
+        "largest_bucket_bytes": _largest_bucket_bytes(contender.ddp),
+        "peak_bytes": _peak_bytes(),
     }
     if contender.chosen is not None:
         report["chosen"] = contender.chosen
@@ -170,6 +175,25 @@ def _report(contender: Contender, warmup: int) -> dict[str, Any]:
         stats = contender.state.stats()
         report["stats"] = asdict(stats)
     return report
+
+
+def _forget_peak() -> None:
+    """From here on the peak of resident memory counts; what has been freed goes back first."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    pathlib.Path("/proc/self/clear_refs").write_text("5")
+
+
+def _peak_bytes() -> int:
+    status = pathlib.Path("/proc/self/status").read_text()
+    return 1024 * int(status.partition("VmHWM:")[2].split()[0])
+
+
+def _largest_bucket_bytes(ddp: Any) -> int:
+    """Of the buckets as DDP has made them anew after the first step."""
+    logged = ddp._get_ddp_logging_data()
+    sizes = logged.get("rebuilt_bucket_sizes") or logged["bucket_sizes"]
+    return max(map(int, str(sizes).split(",")))
 
 
 def _quantiles(values: list[float]) -> dict[str, float]:
