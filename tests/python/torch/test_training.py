@@ -62,7 +62,11 @@ def check_losses(rank: int, world: int) -> None:
     plain = train(DistributedDataParallel(mlp(), bucket_cap_mb=0.02), rank, 20)
     model = DistributedDataParallel(mlp(), bucket_cap_mb=0.02)
     state = attach(model, "lossless")
+    heard: list[int] = []
+    state.on_step(lambda totals: heard.append(totals.steps))
+    state.on_step(lambda totals: 1 // (3 - totals.steps))  # fails once, and is called no more
     assert train(model, rank, 20) == plain
+    assert heard == list(range(1, 21))
     sent = stats(model)
     assert (sent.steps, state.error) == (20, None)
     assert sent.buckets > 30
