@@ -74,6 +74,8 @@ def join(
             raise
     if refusal is not None:
         raise refusal
+    if options.asks_for_link:
+        options = options.for_link(peers.link_bytes_per_s())
     return _settle_order(options, wishes.order is not None, peers, adds_as_known), peers
 
 
