@@ -79,6 +79,7 @@ def jobs() -> list[dict[str, Any]]:
         accelerated("gpt amp both exchanges", slow, "amp", [TWO_SHOT, GATHER], steps=4),
         accelerated("gpt bf16", slow, "bf16", ["no hook", *auto], steps=10),
         accelerated("gpt bf16", quick, "bf16", ["no hook", *auto, HALF, "none"], steps=30),
+        accelerated("gpt amp", quick, "amp", ["no hook", *ours, TWO_SHOT, HALF, "auto"], steps=30),
         accelerated("gpt bf16", None, "bf16", ["no hook", "none", *auto], steps=30),
         accelerated("resnet18 amp", slow, "amp", ["no hook", HALF, "lossless", TWO_SHOT], **resnet),
         accelerated("transport", slow, "f32", ["none", stored], compute_ms=0.0),

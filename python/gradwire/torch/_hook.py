@@ -52,7 +52,8 @@ def hook(
     or "rank", with a log line, where this Gloo adds in another order.
     exchange: "two_shot" (to owners that add, and back), "gather_merge" (every rank to every other
     one), "auto": gather_merge with 2 ranks. The bits are the same.
-    piece_elements: elements that are encoded and sent at a time; 96 KiB of them otherwise.
+    piece_elements: elements that are encoded and sent at a time; None: what the link, measured
+    once, moves in 6 ms, between 96 KiB and 1 MiB.
     timeout: seconds after which a peer counts as gone; the group's own otherwise.
     rules: see ``attach``. model: the module that they are for, wrapped by DDP or not yet; needed
     with rules only.

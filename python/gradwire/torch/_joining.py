@@ -30,6 +30,18 @@ class Wishes(NamedTuple):
     parameters: Parameters = unknown_parameters  #: that the rules are for
 
 
+def options_of(wishes: Wishes) -> Options:
+    """Check what a user asks for, on this rank alone. Raises ArgumentError."""
+    return make_options(
+        wishes.spec,
+        wishes.order or "gloo",
+        wishes.exchange,
+        wishes.piece_elements,
+        wishes.rules,
+        wishes.parameters,
+    )
+
+
 def join(
     group: Any,
     wishes: Wishes,
@@ -48,14 +60,7 @@ def join(
     limit = None
     try:
         limit = seconds_to_timeout(wishes.timeout)
-        options = make_options(
-            wishes.spec,
-            wishes.order or "gloo",
-            wishes.exchange,
-            wishes.piece_elements,
-            wishes.rules,
-            wishes.parameters,
-        )
+        options = options_of(wishes)
         check(options)
         head = f"{options.facts()}{'' if wishes.order else ' by default'}{purpose}"
         facts = [head, *options.rules.lines()]
@@ -69,6 +74,8 @@ def join(
             raise
     if refusal is not None:
         raise refusal
+    if options.asks_for_link:
+        options = options.for_link(peers.link_bytes_per_s())
     return _settle_order(options, wishes.order is not None, peers, adds_as_known), peers
 
 

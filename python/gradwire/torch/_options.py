@@ -14,7 +14,10 @@ from gradwire.torch._spec import Spec, parse_spec
 _WAYS = ("auto", "two_shot", "gather_merge")
 _ORDERS = ("gloo", "rank")
 _MAX_PIECE = 2**24
-_PIECE_BYTES = 96 * 1024  # larger ones leave a slow link idle between them: bench/training
+# What a link moves in some milliseconds: larger pieces leave a slow link idle, smaller ones cost a
+# quick one more than they hide. Both measured by bench/training.
+_PIECE_S = 6e-3
+_LEAST_PIECE_BYTES, _MOST_PIECE_BYTES = 96 * 1024, 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -24,8 +27,9 @@ class Options:
     spec: Spec
     order: str
     exchange: str
-    piece_elements: int | None  #: None: 96 KiB of them
+    piece_elements: int | None  #: None: as many as ``piece_bytes`` hold
     rules: Rules = field(default_factory=Rules)
+    piece_bytes: int = _LEAST_PIECE_BYTES  #: follows from the link, so that no rank states it
 
     def way(self, world: int) -> str:
         """The exchange that is used: one way only where that costs no more bytes."""
@@ -35,7 +39,7 @@ class Options:
 
     def piece_of(self, dtype: str) -> int:
         """Elements of a dtype that are encoded and sent at a time."""
-        return self.piece_elements or _PIECE_BYTES // numpy_dtype(dtype).itemsize
+        return self.piece_elements or self.piece_bytes // numpy_dtype(dtype).itemsize
 
     def labels(self) -> list[str]:
         """The names of groups for statistics: the spec of what no rule matches, then the rules."""
@@ -47,6 +51,16 @@ class Options:
             f"spec {self.spec.text!r}, order {self.order!r}, exchange {self.exchange!r}, "
             f"piece_elements {self.piece_elements}, gradwire {gradwire.__version__}"
         )
+
+    @property
+    def asks_for_link(self) -> bool:
+        """Tell whether ``for_link`` makes a difference."""
+        return self.spec.method is not None and self.piece_elements is None
+
+    def for_link(self, bytes_per_s: float) -> Options:
+        """Pieces for a link of this rate, which all ranks have joined."""
+        wanted = min(bytes_per_s * _PIECE_S, _MOST_PIECE_BYTES)
+        return replace(self, piece_bytes=max(int(wanted), _LEAST_PIECE_BYTES))
 
     def with_order(self, order: str) -> Options:
         return replace(self, order=order)

@@ -7,6 +7,8 @@ SyncBatchNorm, of metrics) can come between ours. Assumes: all ranks make it at 
 from __future__ import annotations
 
 import contextlib
+import math
+import time
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -19,6 +21,7 @@ from gradwire.torch._agreement import first_difference
 from gradwire.torch.reference import reference_mean
 
 _DEFAULT_TIMEOUT = timedelta(minutes=30)  # PyTorch's, for Gloo
+_LINK_BYTES = 2**20  # enough to see a rate through the buffers on the way
 
 
 class Peers:
@@ -72,6 +75,25 @@ class Peers:
         own = inputs[self.rank].mul_(1.0 / self.world)
         dist.all_reduce(own, group=self.group)
         return bool(torch.equal(own, expected))
+
+    def link_bytes_per_s(self) -> float:
+        """Measure what this rank's link moves each way; the same on all ranks, that of the slowest.
+
+        One all-reduce of 1 MiB; infinite for one rank.
+        """
+        if self.world == 1:
+            return math.inf
+        self._time_all_reduce(1024)  # so that no rank comes late to the next one
+        seconds = torch.tensor([self._time_all_reduce(_LINK_BYTES)], dtype=torch.float64)
+        dist.all_reduce(seconds, op=dist.ReduceOp.MAX, group=self.group)
+        sent = 2 * (self.world - 1) / self.world * _LINK_BYTES
+        return sent / float(seconds.item())
+
+    def _time_all_reduce(self, size: int) -> float:
+        values = torch.ones(size, dtype=torch.uint8)
+        start = time.monotonic()
+        dist.all_reduce(values, group=self.group)
+        return time.monotonic() - start
 
     def publish(self, cause: str) -> None:
         """Let the others know, beside the group, what this rank has failed with."""

@@ -7,7 +7,7 @@ travel compressed. Assumes: all ranks call it alike, before the model's first pa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
@@ -15,17 +15,17 @@ import torch.distributed as dist
 from gradwire.errors import ArgumentError, GradwireError
 from gradwire.torch import _fsdp1, _fsdp2, _plain
 from gradwire.torch._collectives import EXCHANGED, Collectives
-from gradwire.torch._joining import Wishes, join
+from gradwire.torch._joining import Wishes, join, options_of
 from gradwire.torch._options import Options
 from gradwire.torch._peers import Peers, probe_values
 from gradwire.torch._rules import Parameters, Rules
-from gradwire.torch._stats import Counters, Stats
+from gradwire.torch._stats import Counters, Reporting, Stats
 from gradwire.torch.reference import reference_reduce_scatter
 
 Ranks = tuple[int, ...]
 
 
-class ShardedState:
+class ShardedState(Reporting):
     """What a sharded model keeps between steps. Made by ``attach``, not by hand.
 
     ``error`` is the failure because of which every further pass is refused, or None.
@@ -37,6 +37,7 @@ class ShardedState:
         self._wishes = wishes
         self._counters = Counters()
         self._groups: dict[Ranks, Collectives] = {}
+        self._alone: Options | None = None  # the options where there is no other rank
         self._has_reduced = False
 
     # --- for users ------------------------------------------------------------------------------
@@ -66,7 +67,7 @@ class ShardedState:
     @property
     def rules(self) -> Rules:
         """Those of the groups that have been joined."""
-        return self._options().rules if self._groups else Rules()
+        return self._options().rules
 
     def join_groups(
         self, groups: Iterable[Any], probe: Callable[[Peers], bool], parameters: Parameters
@@ -81,6 +82,9 @@ class ShardedState:
             if len(ranks) > 1 and ranks not in self._groups:
                 options, peers = join(group, wishes, f", for {self._kind}", _check_spec, probe)
                 self._groups[ranks] = Collectives(options, peers, self._counters)
+        if not self._groups:  # one rank: nothing to exchange, but what is asked for is checked
+            self._alone = options_of(wishes)
+            _check_spec(self._alone)
 
     def exchanges(self, group: Any, tensor: Any, name: str) -> Collectives | None:
         """Who exchanges a tensor of a group; None: a plain collective, which is counted."""
@@ -127,7 +131,8 @@ class ShardedState:
             self._counters.add_step()
 
     def _options(self) -> Options:
-        return next(iter(self._groups.values())).options
+        groups = list(self._groups.values())
+        return groups[0].options if groups else cast(Options, self._alone)
 
 
 def is_sharded(model: Any) -> bool:

@@ -26,7 +26,7 @@ from gradwire.torch._layout import Layout
 from gradwire.torch._options import Options
 from gradwire.torch._peers import Peers, lost_peers
 from gradwire.torch._staging import Staging
-from gradwire.torch._stats import Counters, Stats
+from gradwire.torch._stats import Counters, Reporting, Stats
 from gradwire.torch._straight import Arrival, Straight, divide
 from gradwire.torch._transport import CollectiveError, Transport
 from gradwire.torch._tuner import Tuner
@@ -34,7 +34,7 @@ from gradwire.torch._tuner import Tuner
 _CASTABLE = {torch.float32, torch.float64}
 
 
-class HookState:
+class HookState(Reporting):
     """What a hook keeps between steps; ``error``: why steps are refused, or None.
 
     Made by ``hook`` and ``attach``, not by hand.

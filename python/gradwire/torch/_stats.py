@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
+
+_logger = logging.getLogger("gradwire.torch")
 
 
 @dataclass
@@ -117,6 +120,7 @@ class Counters:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._stats = Stats()
+        self._listeners: list[Callable[[], None]] = []
 
     def add_exchange(
         self,
@@ -152,8 +156,21 @@ class Counters:
             self._stats.wait_ms += 1e3 * wait_s
 
     def add_step(self) -> None:
+        """Count a step and tell those who listen, on this thread."""
         with self._lock:
             self._stats.steps += 1
+            listeners = list(self._listeners)
+        for listener in listeners:
+            try:
+                listener()
+            except Exception:  # whoever only watches must not stop the others
+                _logger.exception("a function given to on_step has failed and is called no more")
+                with self._lock:
+                    self._listeners.remove(listener)
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        with self._lock:
+            self._listeners.append(listener)
 
     def read(self) -> Stats:
         with self._lock:
@@ -173,6 +190,25 @@ class Counters:
         totals["groups"] = {name: Group(**_known(Group, group)) for name, group in groups.items()}
         with self._lock:
             self._stats = Stats(**totals)
+
+
+class Reporting:
+    """What states have in common for those who watch."""
+
+    _counters: Counters
+
+    def stats(self) -> Stats:
+        """Return the totals of this rank so far."""
+        raise NotImplementedError
+
+    def on_step(self, function: Callable[[Stats], None]) -> None:
+        """Call ``function(stats)`` at the end of each step on this rank, with the totals so far.
+
+        It is called on the thread that ends the step, which may be any, before ``backward()``
+        returns; so it should be quick and must make no collectives. One that raises is logged
+        and called no more.
+        """
+        self._counters.listen(lambda: function(self.stats()))
 
 
 def _way(counted: dict[str, int]) -> Way:

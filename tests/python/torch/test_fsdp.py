@@ -290,13 +290,32 @@ def check_off(rank: int, world: int) -> Any:
         patch.setenv("GRADWIRE_DISABLE", "1")
         model = shard(Model())
         state = attach(model, "lossless")
+        heard: list[int] = []
+        state.on_step(lambda totals: heard.append(totals.steps))
         assert train(model, rank, 3) == plain
+    assert heard == [1, 2, 3]
     assert (state.stats().steps, state.stats().plain_bytes > 0) == (3, True)
     return state.stats().original_bytes
 
 
 def test_the_kill_switch_sends_everything_plainly() -> None:
     assert successes(run_ranks(check_off, 2)) == [0, 0]
+
+
+def check_alone(rank: int, world: int) -> None:
+    """One rank has nobody to send to, but what is asked for is checked and can be saved."""
+    plain = train(shard(Model()), rank, 2)
+    with pytest.raises(gradwire.ArgumentError, match="losless"):
+        attach(shard(Model()), "losless")
+    model = shard(Model())
+    state = attach(model, "lossless(level=3)")
+    assert train(model, rank, 2) == plain
+    saved = state.state_dict()
+    assert (saved["spec"], saved["stats"]["steps"]) == ("lossless(level=3)", 0)
+
+
+def test_one_rank_sends_nothing() -> None:
+    successes(run_ranks(check_alone, 1))
 
 
 def check_misuse(rank: int, world: int) -> None:

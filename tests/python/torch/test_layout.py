@@ -101,6 +101,16 @@ def test_channels_last_shapes_are_in_memory_order(shape: tuple[int, ...]) -> Non
     assert memory_shape(shape, torch.empty(shape).stride()) == shape
 
 
+def test_pieces_follow_the_link() -> None:
+    options = make_options("lossless", "gloo", "auto", None)
+    assert options.asks_for_link
+    pieces = [options.for_link(rate).piece_of("bf16") for rate in (1e3, 12.5e6, 50e6, float("inf"))]
+    assert pieces == [48 * 1024, 48 * 1024, 150_000, 512 * 1024]
+    assert not make_options("none", "gloo", "auto", None).asks_for_link
+    fixed = make_options("lossless", "gloo", "auto", 1000)
+    assert (fixed.asks_for_link, fixed.for_link(50e6).piece_of("f32")) == (False, 1000)
+
+
 def test_parameters_that_do_not_fill_the_bucket_are_one_run() -> None:
     parameters = [torch.empty(3, 4), torch.empty(())]
     groups = {12: 2, 1: 0}

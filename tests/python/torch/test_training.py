@@ -10,7 +10,6 @@ import pytest
 torch = pytest.importorskip("torch", reason="gradwire.torch needs PyTorch")
 
 import gradwire  # noqa: E402
-import torch.distributed as dist  # noqa: E402
 from gradwire.torch import HookState, attach, hook, stats  # noqa: E402
 from ranks import run_ranks, successes  # noqa: E402
 from torch import nn  # noqa: E402
@@ -62,7 +61,11 @@ def check_losses(rank: int, world: int) -> None:
     plain = train(DistributedDataParallel(mlp(), bucket_cap_mb=0.02), rank, 20)
     model = DistributedDataParallel(mlp(), bucket_cap_mb=0.02)
     state = attach(model, "lossless")
+    heard: list[int] = []
+    state.on_step(lambda totals: heard.append(totals.steps))
+    state.on_step(lambda totals: 1 // (3 - totals.steps))  # fails once, and is called no more
     assert train(model, rank, 20) == plain
+    assert heard == list(range(1, 21))
     sent = stats(model)
     assert (sent.steps, state.error) == (20, None)
     assert sent.buckets > 30
@@ -217,11 +220,12 @@ def check_state(rank: int, world: int) -> Any:
         attach(mlp(), "lossless")
     with pytest.raises(gradwire.ArgumentError, match="no hook"):
         stats(DistributedDataParallel(mlp()))
-    return dist.get_rank()
+    return state.options.piece_bytes
 
 
 def test_state_resumes_and_misuse_is_refused() -> None:
-    assert successes(run_ranks(check_state, 2)) == [0, 1]
+    first, second = successes(run_ranks(check_state, 2))
+    assert first == second >= 96 * 1024, "pieces that differ between ranks"
 
 
 def check_kill_switch(rank: int, world: int) -> Any:
