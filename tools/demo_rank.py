@@ -73,30 +73,22 @@ class Training:
         }
 
 
-def begin(name: str, way: str, rank: int) -> Training | None:
-    """Make a copy of a model that sends its gradients this way; None where `auto` is refused."""
+def begin(name: str, way: str, rank: int) -> Training:
+    """Make a copy of a model that sends its gradients this way."""
     model, loss = demo_models.make(name)
     ddp = DistributedDataParallel(model)
-    state = None
-    if way != PLAIN:
-        try:
-            state = gradwire.torch.attach(ddp, way)
-        except gradwire.ArgumentError:
-            if way != "auto":
-                raise
-            return None
+    state = None if way == PLAIN else gradwire.torch.attach(ddp, way)
     optimizer = torch.optim.AdamW(ddp.parameters(), lr=1e-3)
     return Training(ddp, loss, optimizer, torch.Generator().manual_seed(1000 + rank), state)
 
 
 def train(name: str, rank: int) -> dict[str, Any]:
     trainings = {way: begin(name, way, rank) for way in WAYS}
-    known = {way: training for way, training in trainings.items() if training is not None}
-    turns = list(known.values())
+    turns = list(trainings.values())
     for step in range(STEPS[name]):
         for k in range(len(turns)):  # each is first, last and between as often
             turns[(k + step) % len(turns)].step()
-    return {way: training.report() for way, training in known.items()}
+    return {way: training.report() for way, training in trainings.items()}
 
 
 def main(folder: Path, rank: int, ranks: int) -> None:

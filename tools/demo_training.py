@@ -122,8 +122,6 @@ def show(report: Report, output: Path) -> None:
     print("stats(); for plain DDP those of the gradient, which its all-reduce sends once. Loopback")
     print("is no slow link: step times show what coding costs, not what it saves.\n")
     print(training_table(report))
-    if not all("auto" in ways for ways in report.values()):
-        print("\n`auto` is left out: this version refuses it.")
     chart = output / "training.png"
     plots.draw_training(curves(report), chart)
     print(f"\nChart: {output.name}/{chart.name}.")
