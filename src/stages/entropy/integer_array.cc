@@ -170,25 +170,27 @@ struct CodedTerms {
 /// None where the values lie too far apart.
 std::optional<CodedTerms> code_terms(std::span<const std::int32_t> values, Mode mode) {
   const std::vector<std::int64_t> terms = terms_of(values, mode);
-  const auto [least, most] = std::minmax_element(terms.begin(), terms.end());
-  if (*most - *least > UINT32_MAX) return std::nullopt;
+  const auto ends = std::minmax_element(terms.begin(), terms.end());
+  const std::int64_t least = *ends.first;
+  const std::int64_t reach = *ends.second - least;
+  if (reach > UINT32_MAX) return std::nullopt;
   Bytes symbols(terms.size());
   Bytes extra;
-  if (*most - *least < kDirectSymbols) {
+  if (reach < kDirectSymbols) {
     std::transform(terms.begin(), terms.end(), symbols.begin(),
-                   [&](std::int64_t term) { return static_cast<std::uint8_t>(term - *least); });
+                   [&](std::int64_t term) { return static_cast<std::uint8_t>(term - least); });
   } else {
     extra.resize(4 * terms.size() + 8);
     BitWriter bits(extra.data());
     for (std::size_t i = 0; i < terms.size(); ++i) {
-      const auto t = static_cast<std::uint32_t>(terms[i] - *least);
+      const auto t = static_cast<std::uint32_t>(terms[i] - least);
       const unsigned symbol = class_symbol(t);
       symbols[i] = static_cast<std::uint8_t>(symbol);
       bits.put(t - class_begin(symbol), extra_bits(symbol));
     }
     extra.resize(bits.finish());
   }
-  return CodedTerms{mode, *least, CodedStream(std::move(symbols)), std::move(extra)};
+  return CodedTerms{mode, least, CodedStream(std::move(symbols)), std::move(extra)};
 }
 
 void read_terms(ByteReader& in, Mode mode, std::span<std::int32_t> values, std::int32_t low,
