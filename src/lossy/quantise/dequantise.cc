@@ -43,9 +43,9 @@ void check_scales(const Quantised& quantised, const QuantiseOptions& options) {
 
 void check_symbols(const Quantised& quantised, const QuantiseOptions& options) {
   const std::uint32_t below = alphabet(options, quantised.terms);
-  const std::uint32_t largest = std::visit(
-      [](const auto& symbols) { return largest_symbol(symbols.data(), symbols.size()); },
-      quantised.symbols);
+  const std::uint32_t largest =
+      std::visit([](const auto& symbols) { return largest_symbol(symbols.data(), symbols.size()); },
+                 quantised.symbols);
   if (largest >= below)
     fail(ErrorKind::corrupt, "dequantise: symbol {} found, the largest allowed is {}", largest,
          below - 1);
@@ -136,8 +136,7 @@ void dequantise(const Quantised& quantised, const QuantiseOptions& options, std:
   if (out.size() != quantised.size())
     fail(ErrorKind::corrupt, "dequantise: {} symbols for {} values", quantised.size(), out.size());
   if (traits_of(options).additive) return restore_levels(quantised, options, out.data());
-  if (traits_of(options).symbol_bytes == 1)
-    return restore_octets(quantised, options, out.data());
+  if (traits_of(options).symbol_bytes == 1) return restore_octets(quantised, options, out.data());
   restore_words(quantised, options.kind, out.data());
 }
 
@@ -154,8 +153,7 @@ void add(Quantised& sum, const Quantised& part, const QuantiseOptions& options) 
   if (auto* octets = std::get_if<Octets>(&sum.symbols); octets != nullptr && below > 256)
     sum.symbols = Words(octets->begin(), octets->end());
   // The result fits: symbols of both were below their alphabets.
-  std::visit([](auto& to,
-                const auto& from) { add_symbols(to.data(), from.data(), from.size()); },
+  std::visit([](auto& to, const auto& from) { add_symbols(to.data(), from.data(), from.size()); },
              sum.symbols, part.symbols);
   sum.terms = terms;
 }

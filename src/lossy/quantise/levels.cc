@@ -37,8 +37,7 @@ GRADWIRE_CLONES void random_levels(const float* values, const LevelRun& run,
 template <typename Symbol>
 GRADWIRE_CLONES void nearest_levels(const float* values, const LevelRun& run,
                                     Symbol* symbols) noexcept {
-  quantise_run(values, run, symbols,
-               [](std::size_t, float fraction) { return fraction >= 0.5F; });
+  quantise_run(values, run, symbols, [](std::size_t, float fraction) { return fraction >= 0.5F; });
 }
 
 template <typename Symbol>

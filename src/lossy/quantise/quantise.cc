@@ -35,8 +35,8 @@ float measure_bucket(const float* values, std::size_t n, const QuantiseOptions& 
                                                : std::sqrt(sum_of_squares(values, n) / count));
     case ternary:
       if (options.clip_deviations == 0) return largest;
-      return to_scale(std::min(double{largest}, options.clip_deviations *
-                                                    std::sqrt(sum_of_squares(values, n) / count)));
+      return to_scale(std::min(
+          double{largest}, options.clip_deviations * std::sqrt(sum_of_squares(values, n) / count)));
     default:
       return largest;
   }
@@ -60,8 +60,8 @@ template <typename Use>
 void for_each_key(const Draws& draws, std::size_t begin, std::size_t n, const Use& use) {
   for (std::size_t done = 0; done < n;) {
     const std::uint64_t draw = draws.first + begin + done;
-    const auto left = static_cast<std::size_t>(
-        std::min<std::uint64_t>(n - done, kKeyDraws - draw % kKeyDraws));
+    const auto left =
+        static_cast<std::size_t>(std::min<std::uint64_t>(n - done, kKeyDraws - draw % kKeyDraws));
     use(begin + done, left, RandomKey(draws.seed, draw), static_cast<std::uint32_t>(draw));
     done += left;
   }
@@ -115,8 +115,8 @@ void quantise_words(std::span<const float> values, const QuantiseOptions& option
 }
 
 /// Symbols of finite values, with the scales that `out` has.
-void fill_symbols(std::span<const float> values, const QuantiseOptions& options,
-                  const Draws& draws, Quantised& out) {
+void fill_symbols(std::span<const float> values, const QuantiseOptions& options, const Draws& draws,
+                  Quantised& out) {
   out.terms = 1;
   switch (options.kind) {
     case uniform:

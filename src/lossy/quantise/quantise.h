@@ -68,8 +68,10 @@ constexpr QuantiserTraits traits_of(const QuantiseOptions& options) noexcept {
   const bool fine = options.bucket_values != 0 && options.bucket_values < 4 * s * s;
   switch (options.kind) {
     case uniform:
-      return {true,   true,
-              random, random,
+      return {true,
+              true,
+              random,
+              random,
               random ? fine : options.norm == Norm::max,
               s <= 127 ? 1u : 2u};
     case ternary:
