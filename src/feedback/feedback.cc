@@ -70,7 +70,7 @@ float Feedback::clip_factor(std::span<const float> gradient, const StepFacts& fa
   if (options_.clip_norm == 0) return 1;
   const double norm =
       facts.gradient_norm.value_or(std::sqrt(sum_of_squares(gradient.data(), gradient.size())));
-  const double most = options_.clip_norm / std::sqrt(double{options_.world});
+  const double most = options_.clip_norm / std::sqrt(static_cast<double>(options_.world));
   return norm > most ? static_cast<float>(most / norm) : 1.0F;
 }
 

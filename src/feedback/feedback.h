@@ -44,7 +44,7 @@ struct StepFacts {
   /// the rate is applied after the exchange and errors are to keep the unit of gradients.
   float learning_rate_ratio = 1;
   /// Norm that clipping compares, of all parameters together say; by default this gradient's.
-  std::optional<double> gradient_norm;
+  std::optional<double> gradient_norm{};
 };
 
 /// Throws invalid_argument and names the option.
