@@ -1,26 +1,32 @@
 #include "lossy/quantise/levels.h"
 
 #include <algorithm>
-#include <cmath>
+#include <bit>
 
 #include "base/clones.h"
 
 namespace gradwire::lossy {
 namespace {
 
+constexpr auto kOne = std::bit_cast<std::int32_t>(1.0F);
+
 /// `round_up(i, f)`: whether value i, which is f above a level in units of the step, goes up.
 template <typename Symbol, typename RoundUp>
 inline void quantise_run(const float* values, const LevelRun& given, Symbol* symbols,
                          const RoundUp& round_up) noexcept {
+  // Without branches, which GCC makes of comparisons of floats.
   const LevelRun run = given;  // not reached by what is written
   const auto levels = static_cast<float>(run.levels);
   for (std::size_t i = 0; i < run.n; ++i) {
     // A quotient instead of a factor: it cannot overflow, and N itself gives the last level.
-    const float place = std::min(std::fabs(values[i]) / run.scale, 1.0F) * levels;
+    const auto bits = std::bit_cast<std::int32_t>(values[i] / run.scale);
+    const std::int32_t size = std::min(bits & 0x7fffffff, kOne);
+    const float place = std::bit_cast<float>(size) * levels;
     const auto below = static_cast<std::int32_t>(place);
     const float fraction = place - static_cast<float>(below);
-    const std::int32_t level = below + (round_up(i, fraction) ? 1 : 0);
-    symbols[i] = static_cast<Symbol>(run.levels + (values[i] < 0 ? -level : level));
+    const std::int32_t level = below + std::int32_t{round_up(i, fraction)};
+    const std::int32_t sign = bits >> 31;  // 0 or -1
+    symbols[i] = static_cast<Symbol>(run.levels + ((level ^ sign) - sign));
   }
 }
 

@@ -13,8 +13,12 @@ namespace {
 constexpr float kLargestBf16 = 0x1.fep127F;
 constexpr float kLargestF16 = 65504;
 
+/// To -largest .. largest. Integers: with floats GCC makes branches of it.
 inline float clipped(float value, float largest) noexcept {
-  return std::max(std::min(value, largest), -largest);
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::int32_t size =
+      std::min(static_cast<std::int32_t>(bits & 0x7fffffff), std::bit_cast<std::int32_t>(largest));
+  return std::bit_cast<float>((bits & 0x80000000) | static_cast<std::uint32_t>(size));
 }
 
 /// Floats of 8 bits: kFraction bits of fraction, exponents biased by kBias.
