@@ -40,13 +40,9 @@ void expect_rounds(const NarrowFloat& format, const To& to, const From& from) {
   }
 }
 
-TEST(Rounding, OfHalfTakesTheNearestEven) {
-  expect_rounds(kHalf, to_f16, from_f16);
-}
+TEST(Rounding, OfHalfTakesTheNearestEven) { expect_rounds(kHalf, to_f16, from_f16); }
 
-TEST(Rounding, OfBrainFloatTakesTheNearestEven) {
-  expect_rounds(kBrain, to_bf16, from_bf16);
-}
+TEST(Rounding, OfBrainFloatTakesTheNearestEven) { expect_rounds(kBrain, to_bf16, from_bf16); }
 
 TEST(Rounding, IsRightForRandomFloats) {
   std::mt19937_64 random(1);
