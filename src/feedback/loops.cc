@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/clones.h"
+#include "base/lane_sum.h"
 
 namespace gradwire::feedback {
 namespace {
@@ -89,15 +90,7 @@ GRADWIRE_CLONES void mask_all(const float* decoded, std::size_t n, float* u) noe
 }
 
 GRADWIRE_CLONES double squares(const float* values, std::size_t n) noexcept {
-  constexpr std::size_t kLanes = 8;
-  double lanes[kLanes] = {};
-  const std::size_t whole = n - n % kLanes;
-  for (std::size_t i = 0; i < whole; i += kLanes)
-    for (std::size_t lane = 0; lane < kLanes; ++lane)
-      lanes[lane] += double{values[i + lane]} * double{values[i + lane]};
-  for (std::size_t i = whole; i < n; ++i) lanes[i - whole] += double{values[i]} * double{values[i]};
-  return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
-         ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
+  return sum_of_squares_in_lanes(values, n);
 }
 
 }  // namespace
