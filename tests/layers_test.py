@@ -23,6 +23,7 @@ ORDER = ["base", "simd", STAGES, "frame", "lossless", "lossy", "feedback", "exch
 # another stage, and `frame` knows no method beyond its id.
 ALLOWED: dict[str, set[str]] = {layer: set(ORDER[:i]) for i, layer in enumerate(ORDER)}
 ALLOWED["frame"] = {"base"}
+ALLOWED["feedback"] = {"base"}
 ALLOWED["api"] = set(ORDER)  # implements the public headers and the C ABI
 ALLOWED["mpi"] = set(ORDER)  # a library of its own: implements gradwire/mpi.h
 

@@ -40,21 +40,17 @@ void expect_rounds(const NarrowFloat& format, const To& to, const From& from) {
   }
 }
 
-TEST(Rounding, OfHalfTakesTheNearestEven) {
-  expect_rounds(kHalf, exchange::to_f16, exchange::from_f16);
-}
+TEST(Rounding, OfHalfTakesTheNearestEven) { expect_rounds(kHalf, to_f16, from_f16); }
 
-TEST(Rounding, OfBrainFloatTakesTheNearestEven) {
-  expect_rounds(kBrain, exchange::to_bf16, exchange::from_bf16);
-}
+TEST(Rounding, OfBrainFloatTakesTheNearestEven) { expect_rounds(kBrain, to_bf16, from_bf16); }
 
 TEST(Rounding, IsRightForRandomFloats) {
   std::mt19937_64 random(1);
   for (int k = 0; k < 200000; ++k) {
     const auto value = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
     if (std::isnan(value)) continue;
-    ASSERT_EQ(exchange::to_f16(value), kHalf.nearest(value)) << value;
-    ASSERT_EQ(exchange::to_bf16(value), kBrain.nearest(value)) << value;
+    ASSERT_EQ(to_f16(value), kHalf.nearest(value)) << value;
+    ASSERT_EQ(to_bf16(value), kBrain.nearest(value)) << value;
   }
 }
 
