@@ -75,6 +75,23 @@ void nth_element(benchmark::State& state) {
   report(state, indices.size());
 }
 
+/// The pass that collects, alone: the floor of all that look for a threshold.
+void threshold(benchmark::State& state) {
+  const std::vector<float>& values = gradient();
+  SelectOptions options;
+  options.selector = Selector::threshold;
+  options.threshold = -1e-3 * std::log(kKeep);
+  SidcoState sidco;
+  SelectScratch scratch;
+  Indices indices;
+  for (auto _ : state) {
+    select(values, options, sidco, scratch, indices);
+    benchmark::DoNotOptimize(indices.data());
+  }
+  report(state, indices.size());
+}
+
+BENCHMARK(threshold)->Unit(benchmark::kMillisecond);
 BENCHMARK(nth_element)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(run, top_k, Selector::top_k)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(run, sampled_top_k, Selector::sampled_top_k)->Unit(benchmark::kMillisecond);

@@ -13,8 +13,9 @@ namespace {
 
 constexpr std::size_t kGroup = 32;  // looked at together: most hold nothing when few are selected
 constexpr std::size_t kBlock = 4096;
-constexpr std::size_t kStratum = 256;
 constexpr std::size_t kLine = 16;  // values that memory brings at once
+constexpr std::size_t kLeastSample = std::size_t{1} << 17;
+constexpr std::size_t kSampledSelected = 128;
 
 /// Writes the index of each value of [begin, end) that is selected; room for all of them.
 inline std::uint32_t* write_each(const float* values, std::size_t begin, std::size_t end,
@@ -48,6 +49,10 @@ GRADWIRE_CLONES std::uint32_t* gather_block(const float* values, std::size_t beg
 
 GRADWIRE_CLONES void copy_magnitudes(const float* values, std::size_t n, std::uint32_t* dst) {
   for (std::size_t i = 0; i < n; ++i) dst[i] = magnitude(values[i]);
+}
+
+inline void copy_line(const float* values, std::uint32_t* dst) {
+  for (std::size_t i = 0; i < kLine; ++i) dst[i] = magnitude(values[i]);
 }
 
 }  // namespace
@@ -89,26 +94,30 @@ void keep_largest(std::span<const float> values, std::size_t count, SelectScratc
   indices.resize(kept);
 }
 
-void cut_surplus(std::span<const float> values, std::size_t count, SelectScratch& scratch,
-                 Indices& indices) {
-  if (static_cast<double>(indices.size()) > 1.3 * static_cast<double>(count)) {
-    keep_largest(values, count, scratch, indices);
-  }
+bool is_scarce(std::size_t found, std::size_t count) {
+  return static_cast<double>(found) < 0.8 * static_cast<double>(count);
 }
 
-void sample_magnitudes(std::span<const float> values, std::uint64_t seed, Words& sample) {
-  if (values.size() <= kWholeSample) {
-    sample.resize(values.size());
-    return copy_magnitudes(values.data(), values.size(), sample.data());
+bool is_surplus(std::size_t found, std::size_t count) {
+  return static_cast<double>(found) > 1.3 * static_cast<double>(count);
+}
+
+bool sample_magnitudes(std::span<const float> values, std::size_t count, std::uint64_t seed,
+                       Words& sample) {
+  const std::size_t n = values.size();
+  const std::size_t lines = std::max(kLeastSample, n / count * kSampledSelected) / kLine;
+  const std::size_t width = n / lines;
+  if (width <= kLine) {
+    sample.resize(n);
+    copy_magnitudes(values.data(), n, sample.data());
+    return false;
   }
-  const std::size_t strata = values.size() / kStratum;
-  const std::size_t lines = std::min(kWholeSample / (strata * kLine) + 1, kStratum / kLine);
-  const std::size_t block = lines * kLine;
-  sample.resize(strata * block);
-  for (std::size_t s = 0; s < strata; ++s) {
-    const std::size_t at = random_below(seed, s, static_cast<std::uint32_t>(kStratum - block + 1));
-    copy_magnitudes(values.data() + s * kStratum + at, block, sample.data() + s * block);
+  sample.resize(lines * kLine);
+  for (std::size_t s = 0; s < lines; ++s) {
+    const std::size_t at = random_below(seed, s, static_cast<std::uint32_t>(width - kLine + 1));
+    copy_line(values.data() + s * width + at, sample.data() + s * kLine);
   }
+  return true;
 }
 
 std::uint32_t largest_at(Words& words, std::size_t rank) {

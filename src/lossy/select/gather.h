@@ -18,15 +18,16 @@ void gather(std::span<const float> values, std::uint32_t low, Indices& indices);
 void keep_largest(std::span<const float> values, std::size_t count, SelectScratch& scratch,
                   Indices& indices);
 
-/// keep_largest where more than 1.3 times `count` were selected.
-void cut_surplus(std::span<const float> values, std::size_t count, SelectScratch& scratch,
-                 Indices& indices);
+/// The band of the selectors that estimate a threshold: 0.8 to 1.3 times the asked count.
+bool is_scarce(std::size_t found, std::size_t count);
+bool is_surplus(std::size_t found, std::size_t count);
 
-/// Magnitudes of all values up to kWholeSample of them, else of a block in each 256, at a place
-/// drawn by `seed`: fixed places would see the same columns of every row. A block has 16 values, or
-/// what makes kWholeSample values in all. Values behind the last whole 256 are left out then.
-void sample_magnitudes(std::span<const float> values, std::uint64_t seed, Words& sample);
-inline constexpr std::size_t kWholeSample = std::size_t{1} << 18;
+/// Magnitudes of a sample: one cache line of 16 values at a place drawn by `seed` in each of equal
+/// pieces of `values`, as fixed places would see the same columns of every row. It has 2^17 values,
+/// and enough for 128 of the `count` (above 0) largest. Where that is about all of them or more, it
+/// is all of them, and the result is false.
+bool sample_magnitudes(std::span<const float> values, std::size_t count, std::uint64_t seed,
+                       Words& sample);
 
 /// The magnitude that `rank` of `words` reach or exceed, ties aside; `words` are reordered.
 /// 1 <= rank <= size.

@@ -52,8 +52,9 @@ struct SelectOptions {
   double sample_share = 0.01;  ///< of sampled_top_k, in (0, 1]
   SidcoModel model = SidcoModel::pareto;
   unsigned stages = 3;  ///< with which sidco starts, 1 to 32
-  bool correct = true;  ///< sidco also learns by how much to ask for more or less; false: stages
-                        ///< alone adapt, as published
+  bool bounded = true;  ///< sidco also learns how much more or less to ask for, and where under 0.8
+                        ///< or over 1.3 times `count` pass takes the exact `count`; false: the
+                        ///< number of stages adapts and nothing else, as published
 };
 
 /// What sidco learns about one parameter. Plain numbers, to be saved with the feedback's state.
@@ -77,8 +78,8 @@ std::size_t count_for_keep(double keep, std::size_t n);
 /// Puts the indices of the selected values into `indices`, ascending, in place of what was there.
 /// `state` is read and changed by sidco alone. Throws invalid_argument for options out of range,
 /// limit for 2^32 values or more. Memory: 4 bytes a selected element, and in `scratch` at most 4
-/// bytes for the larger of the sample (n / 16, or n where that is small) and the elements that
-/// pass a first threshold; n / 8 bytes for random_k.
+/// bytes for the larger of the sample (2^17 or 128 n / count values, n at most) and the elements
+/// that pass a first threshold; n / 8 bytes for random_k.
 void select(std::span<const float> values, const SelectOptions& options, SidcoState& state,
             SelectScratch& scratch, Indices& indices);
 

@@ -16,26 +16,26 @@ constexpr double kLargestMiss = 4;  // that one step is believed
 constexpr double kMostCorrection = 8;
 constexpr std::size_t kFewestValues = 4096;  // a fit of fewer is noise, and exact selection cheap
 
-/// Moves those that are finite and not zero to the front; returns their number.
-std::size_t keep_fit_for_models(Words& magnitudes) {
-  std::size_t kept = 0;
-  for (const std::uint32_t word : magnitudes) {
-    magnitudes[kept] = word;
-    kept += word - 1 < kInfinity - 1;
-  }
-  return kept;
-}
-
 unsigned most_stages(std::size_t n, std::size_t asked) {
   return std::max(1U,
                   static_cast<unsigned>(std::bit_width((n - 1) / std::max(asked, std::size_t{1}))));
 }
 
+/// The lowest magnitude that is selected; none where a fit failed.
+std::optional<std::uint32_t> threshold(std::span<const float> values, const SelectOptions& options,
+                                       const SidcoState& state, Words& sample) {
+  sample_magnitudes(values, options.count, options.seed, sample);
+  const double share = static_cast<double>(options.count) / static_cast<double>(values.size());
+  const double asked = share * static_cast<double>(sample.size());
+  const double wanted = options.bounded ? asked * state.correction : asked;
+  return sidco_threshold(sample, wanted, options.model, state.stages);
+}
+
 }  // namespace
 
-void adapt(SidcoState& state, std::size_t found, std::size_t asked, std::size_t n, bool correct) {
+void adapt(SidcoState& state, std::size_t found, std::size_t asked, std::size_t n, bool bounded) {
   const double miss = static_cast<double>(found) / static_cast<double>(asked);
-  if (correct) {
+  if (bounded) {
     const double factor = std::sqrt(std::clamp(miss, 1 / kLargestMiss, kLargestMiss));
     state.correction = std::clamp(state.correction / factor, 1 / kMostCorrection, kMostCorrection);
   }
@@ -53,20 +53,16 @@ void select_sidco(std::span<const float> values, const SelectOptions& options, S
                   SelectScratch& scratch, Indices& indices) {
   if (values.size() < kFewestValues) return select_top_k(values, options, scratch, indices);
   if (state.stages == 0) state.stages = options.stages;
-  sample_magnitudes(values, options.seed, scratch.magnitudes);
-  const double share = static_cast<double>(options.count) / static_cast<double>(values.size());
-  const double sampled = share * static_cast<double>(scratch.magnitudes.size());
-  const double wanted = options.correct ? sampled * state.correction : sampled;
-  scratch.magnitudes.resize(keep_fit_for_models(scratch.magnitudes));
-  std::uint32_t low = 1;  // fewer than wanted are not zero: all of those
-  if (wanted < static_cast<double>(scratch.magnitudes.size())) {
-    const auto found = sidco_threshold(scratch.magnitudes, wanted, options.model, state.stages);
-    if (!found) return select_top_k(values, options, scratch, indices);
-    low = *found;
+  const auto low = threshold(values, options, state, scratch.magnitudes);
+  if (!low) return select_top_k(values, options, scratch, indices);
+  gather(values, *low, indices);
+  adapt(state, indices.size(), options.count, values.size(), options.bounded);
+  if (!options.bounded) return;
+  if (is_surplus(indices.size(), options.count)) {
+    keep_largest(values, options.count, scratch, indices);
+  } else if (is_scarce(indices.size(), options.count) && *low > 1) {
+    select_top_k(values, options, scratch, indices);
   }
-  gather(values, low, indices);
-  adapt(state, indices.size(), options.count, values.size(), options.correct);
-  cut_surplus(values, options.count, scratch, indices);
 }
 
 }  // namespace gradwire::lossy

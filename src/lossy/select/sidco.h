@@ -1,5 +1,5 @@
 // SIDCo's threshold: fits of a distribution's tail, stage after stage.
-// In: finite magnitudes other than zero, a wanted number of them, a model, a number of stages.
+// In: magnitudes, a wanted number of them, a model, a number of stages.
 // Out: the lowest magnitude that is selected.
 // Assumes: nothing of the data; a fit that fails says so.
 // Source: Abdelmoniem et al. 2021, An efficient statistical-based gradient compression technique
@@ -17,9 +17,10 @@
 
 namespace gradwire::lossy {
 
-/// What a stage knows of the magnitudes above its location: their number, and the mean and the
-/// variance of the excess. Sums have 16 partial sums, of every 16th magnitude each, which are then
-/// added in halves (0 + 8, 1 + 9, ...; 0 + 4, ...): vectors of any width give the same bits.
+/// What a stage knows of the finite magnitudes from `low`, above its location, on: their number,
+/// and the mean and the variance of the excess. Sums have 16 partial sums, of every 16th magnitude
+/// each, which are then added in halves (0 + 8, 1 + 9, ...; 0 + 4, ...): vectors of any width give
+/// the same bits.
 struct Moments {
   std::size_t count = 0;
   double mean = 0;
@@ -28,8 +29,8 @@ struct Moments {
 Moments excess_moments(std::span<const std::uint32_t> magnitudes, std::uint32_t low,
                        double location) noexcept;
 
-/// Mean of ln |x| of magnitudes that are finite and not zero, to which the same holds.
-double mean_log(std::span<const std::uint32_t> magnitudes) noexcept;
+/// Sum of ln |x| of the magnitudes that are finite and not zero, to which the same holds.
+double sum_log(std::span<const std::uint32_t> magnitudes) noexcept;
 
 /// The excess that a share p of the distribution exceeds, by each model. Not finite, or not
 /// positive, where the moments allow no fit.
@@ -38,14 +39,14 @@ double pareto_threshold(const Moments& moments, double p) noexcept;
 double gamma_threshold(const Moments& moments, double log_mean, double p) noexcept;
 
 /// The lowest magnitude that is selected, so that about `wanted` of `magnitudes` are; none where a
-/// fit failed. 0 < wanted < magnitudes.size().
+/// fit failed; 1 where no more than `wanted` are finite and not zero. wanted > 0.
 std::optional<std::uint32_t> sidco_threshold(std::span<const std::uint32_t> magnitudes,
                                              double wanted, SidcoModel model, unsigned stages);
 
 /// Takes note of one selection. Every five, the mean of found / asked decides: over 1.2 there is
 /// one stage fewer, under 0.8 one more, within 1 and ceil(log2(n / asked)): the published rule.
-/// With `correct` the asked number is also corrected after each selection, by the square root of
+/// With `bounded` the asked number is also corrected after each selection, by the square root of
 /// what it was missed by: the other half is left to the next, as one step's miss is partly chance.
-void adapt(SidcoState& state, std::size_t found, std::size_t asked, std::size_t n, bool correct);
+void adapt(SidcoState& state, std::size_t found, std::size_t asked, std::size_t n, bool bounded);
 
 }  // namespace gradwire::lossy

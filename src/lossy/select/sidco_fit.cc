@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -10,7 +11,7 @@
 namespace gradwire::lossy {
 namespace {
 
-constexpr std::size_t kLanes = 16;
+constexpr std::size_t kLanes = 8;
 constexpr double kFirstShare = 0.25;
 constexpr std::size_t kFewest = 16;  // survivors that are worth a fit
 
@@ -26,30 +27,37 @@ T total(Lanes<T> sums) noexcept {
 }
 
 struct Sums {
-  Lanes<std::uint32_t> counts{};
-  Lanes<double> excess{};
+  Lanes<std::int32_t> counts{};
+  Lanes<double> values{};
   Lanes<double> squares{};
 };
 
-/// Adds `n` magnitudes, at most one a lane. A lane that has none adds nothing: low > 0.
-inline void add_row(const std::uint32_t* row, std::size_t n, std::uint32_t low, double location,
-                    Sums& sums) noexcept {
-  for (std::size_t j = 0; j < n; ++j) {
-    const bool is_in = static_cast<std::int32_t>(row[j]) >= static_cast<std::int32_t>(low);
-    const double over = static_cast<double>(std::bit_cast<float>(row[j])) - location;
-    const double excess = is_in ? over : 0.0;
-    sums.counts[j] += is_in;
-    sums.excess[j] += excess;
-    sums.squares[j] += excess * excess;
+/// All ones for magnitudes from `low` (above 0) up to infinity, else 0. No comparison, which would
+/// keep the compiler from using vectors.
+inline std::int32_t mask_of(std::uint32_t magnitude, std::uint32_t low) noexcept {
+  const auto above = static_cast<std::int32_t>(low - 1 - magnitude) >> 31;
+  return above & static_cast<std::int32_t>(magnitude - kInfinity) >> 31;
+}
+
+/// Adds a magnitude to each lane, or 0.
+inline void add_row(const std::uint32_t* row, std::uint32_t low, Sums& sums) noexcept {
+  for (std::size_t j = 0; j < kLanes; ++j) {
+    const std::int32_t mask = mask_of(row[j], low);
+    const double value = std::bit_cast<float>(static_cast<std::int32_t>(row[j]) & mask);
+    sums.counts[j] -= mask;
+    sums.values[j] += value;
+    sums.squares[j] += value * value;
   }
 }
 
 GRADWIRE_CLONES void add_rows(const std::uint32_t* words, std::size_t n, std::uint32_t low,
-                              double location, Sums& result) noexcept {
+                              Sums& result) noexcept {
   Sums sums;
   std::size_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) add_row(words + i, kLanes, low, location, sums);
-  add_row(words + i, n - i, low, location, sums);
+  for (; i + kLanes <= n; i += kLanes) add_row(words + i, low, sums);
+  Lanes<std::uint32_t> rest{};
+  std::copy(words + i, words + n, rest.begin());
+  add_row(rest.data(), low, sums);
   result = sums;
 }
 
@@ -62,7 +70,8 @@ GRADWIRE_CLONES void multiply_rows(const std::uint32_t* words, std::size_t n,
   for (std::size_t i = 0; i < n; i += kLanes) {
     const std::size_t lanes = n - i < kLanes ? n - i : kLanes;
     for (std::size_t j = 0; j < lanes; ++j) {
-      const auto value = static_cast<double>(std::bit_cast<float>(words[i + j]));
+      const bool is_in = words[i + j] - 1 < kInfinity - 1;
+      const auto value = is_in ? static_cast<double>(std::bit_cast<float>(words[i + j])) : 1.0;
       const auto bits = std::bit_cast<std::uint64_t>(value);
       exponents[j] += static_cast<std::int64_t>(bits >> 52) - 1023;
       products[j] *= std::bit_cast<double>((bits & 0xfffffffffffff) | 0x3ff0000000000000);
@@ -74,7 +83,9 @@ double threshold_of(SidcoModel model, bool first, std::span<const std::uint32_t>
                     const Moments& moments, double p) {
   if (model == SidcoModel::exponential) return exponential_threshold(moments, p);
   if (model == SidcoModel::pareto || !first) return pareto_threshold(moments, p);
-  return gamma_threshold(moments, mean_log(magnitudes), p);
+  const double mean_log = sum_log(magnitudes) / static_cast<double>(moments.count);
+  const double step = gamma_threshold(moments, mean_log, p);
+  return step > 0 ? step : pareto_threshold(moments, p);  // heavy tails: no gamma's threshold
 }
 
 /// The share that this stage aims at, so that all that are left reach `remaining` together.
@@ -90,16 +101,19 @@ double share_of(double remaining, unsigned stage, unsigned stages) {
 Moments excess_moments(std::span<const std::uint32_t> magnitudes, std::uint32_t low,
                        double location) noexcept {
   Sums sums;
-  add_rows(magnitudes.data(), magnitudes.size(), low, location, sums);
-  Moments moments{total(sums.counts), 0, 0};
+  add_rows(magnitudes.data(), magnitudes.size(), low, sums);
+  Lanes<std::int64_t> counts;  // of the lanes: 2^29 at most
+  std::copy(sums.counts.begin(), sums.counts.end(), counts.begin());
+  Moments moments{static_cast<std::size_t>(total(counts)), 0, 0};
   if (moments.count == 0) return moments;
   const auto count = static_cast<double>(moments.count);
-  moments.mean = total(sums.excess) / count;
-  moments.variance = total(sums.squares) / count - moments.mean * moments.mean;
+  const double mean = total(sums.values) / count;
+  moments.mean = mean - location;
+  moments.variance = total(sums.squares) / count - mean * mean;
   return moments;
 }
 
-double mean_log(std::span<const std::uint32_t> magnitudes) noexcept {
+double sum_log(std::span<const std::uint32_t> magnitudes) noexcept {
   constexpr double kLn2 = 0.69314718055994530942;
   Lanes<std::int64_t> exponents{};
   Lanes<double> logs{};
@@ -111,8 +125,7 @@ double mean_log(std::span<const std::uint32_t> magnitudes) noexcept {
     multiply_rows(magnitudes.data() + at, n, exponents, products);
     for (std::size_t j = 0; j < kLanes; ++j) logs[j] += natural_log(products[j]);
   }
-  const double sum = static_cast<double>(total(exponents)) * kLn2 + total(logs);
-  return sum / static_cast<double>(magnitudes.size());
+  return static_cast<double>(total(exponents)) * kLn2 + total(logs);
 }
 
 double exponential_threshold(const Moments& moments, double p) noexcept {

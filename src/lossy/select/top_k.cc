@@ -15,8 +15,7 @@ constexpr int kMostRounds = 10;
 /// A magnitude that `count` of the values reach, most likely; 0 where the sample cannot tell.
 std::uint32_t likely_low(std::span<const float> values, const SelectOptions& options,
                          Words& sample) {
-  if (values.size() <= kWholeSample) return 0;
-  sample_magnitudes(values, options.seed, sample);
+  if (!sample_magnitudes(values, options.count, options.seed, sample)) return 0;
   const double share = static_cast<double>(options.count) / static_cast<double>(values.size());
   const double expected = share * static_cast<double>(sample.size());
   const auto rank = static_cast<std::size_t>(expected + 4 * std::sqrt(expected) + 8);
@@ -70,14 +69,17 @@ void select_sampled_top_k(std::span<const float> values, const SelectOptions& op
   const double share = static_cast<double>(options.count) / static_cast<double>(values.size());
   const auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(sample.size())));
   std::uint32_t low = largest_at(sample, std::clamp<std::size_t>(rank, 1, sample.size()));
-  const auto fewest = static_cast<std::size_t>(std::ceil(0.8 * static_cast<double>(options.count)));
   gather(values, low, indices);
-  for (int round = 0; round < kMostRounds && indices.size() < fewest; ++round) {
+  for (int round = 0; round < kMostRounds && is_scarce(indices.size(), options.count); ++round) {
     low = lowered(low);
     gather(values, low, indices);
   }
-  if (indices.size() < fewest) return select_top_k(values, options, scratch, indices);
-  cut_surplus(values, options.count, scratch, indices);
+  if (is_scarce(indices.size(), options.count)) {
+    return select_top_k(values, options, scratch, indices);
+  }
+  if (is_surplus(indices.size(), options.count)) {
+    keep_largest(values, options.count, scratch, indices);
+  }
 }
 
 }  // namespace gradwire::lossy
