@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "gradwire/error.h"
 #include "lossy/select/portable_math.h"
 #include "lossy/select/sidco.h"
 #include "select_testing.h"
@@ -253,6 +254,20 @@ TEST(Sidco, TheAskedNumberIsCorrectedByHalfOfTheMiss) {
   EXPECT_NEAR(state.correction, 2 / 1.5, 1e-15) << "a step is believed up to a factor of 4";
   for (int i = 0; i < 20; ++i) adapt(state, 0, 100, 100000, true);
   EXPECT_EQ(state.correction, 8);
+}
+
+TEST(Sidco, AStateThatCannotBeIsRefused) {
+  const auto values = draw(Shape::laplace, 5000);
+  SelectOptions options;
+  options.selector = Selector::sidco;
+  options.count = 50;
+  SelectScratch scratch;
+  Indices indices;
+  for (SidcoState state : {SidcoState{1000000, 0, 0, 1}, SidcoState{3, 5, 0, 1},
+                           SidcoState{3, 0, -1, 1}, SidcoState{3, 0, std::nan(""), 1},
+                           SidcoState{3, 0, 0, 0}, SidcoState{3, 0, 0, std::nan("")}}) {
+    EXPECT_THROW(select(values, options, state, scratch, indices), Error);
+  }
 }
 
 TEST(Sidco, StateContinuesWhereItWasSaved) {

@@ -345,5 +345,19 @@ TEST(Select, OptionsOutOfRangeAreRefusedByName) {
   }
 }
 
+TEST(Select, MoreValuesThanIndicesCanNameAreRefused) {
+  const float one = 1;
+  const std::span<const float> values(&one, std::size_t{1} << 32);  // refused before it is read
+  SidcoState state;
+  SelectScratch scratch;
+  Indices indices;
+  try {
+    select(values, options(Selector::top_k, 1), state, scratch, indices);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::limit);
+  }
+}
+
 }  // namespace
 }  // namespace gradwire::lossy

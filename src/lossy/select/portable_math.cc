@@ -4,11 +4,12 @@
 #include <cmath>
 #include <cstdint>
 #include <initializer_list>
+#include <numbers>
 
 namespace gradwire::lossy {
 namespace {
 
-constexpr double kLn2High = 0x1.62e42fefa0000p-1;  // 21 zero bits at the end: n * kLn2High is exact
+constexpr double kLn2High = 0x1.62e42fefa0000p-1;  // 17 zero bits at the end: n * kLn2High is exact
 constexpr double kLn2Low = 0x1.cf79abc9e3b3ap-40;
 constexpr double kHalfLogTwoPi = 0.91893853320467274178;
 
@@ -17,8 +18,8 @@ constexpr double kHalfLogTwoPi = 0.91893853320467274178;
 double natural_log(double x) noexcept {
   const auto bits = std::bit_cast<std::uint64_t>(x);
   int exponent = static_cast<int>(bits >> 52) - 1023;
-  double m = std::bit_cast<double>((bits & 0xfffffffffffff) | 0x3ff0000000000000);
-  if (m > 1.4142135623730951) {
+  auto m = std::bit_cast<double>((bits & 0xfffffffffffff) | 0x3ff0000000000000);
+  if (m > std::numbers::sqrt2) {
     m *= 0.5;
     ++exponent;
   }
@@ -32,7 +33,7 @@ double natural_log(double x) noexcept {
 double exponential(double x) noexcept {
   if (x < -700) return 0;
   if (x > 700) x = 700;
-  const double n = std::floor(x * 1.4426950408889634 + 0.5);
+  const double n = std::floor(x * std::numbers::log2e + 0.5);
   const double r = (x - n * kLn2High) - n * kLn2Low;  // |r| < 0.347: 15 terms reach 2^-64
   double series = 1;
   for (int k = 15; k >= 1; --k) series = 1 + series * r / k;

@@ -15,6 +15,17 @@ namespace {
 
 constexpr unsigned kMostStages = 32;
 
+/// A state that was read from somewhere is one that `adapt` could have left.
+void check(const SidcoState& state) {
+  const bool is_sound = state.stages <= kMostStages && state.steps < 5 && state.ratio_sum >= 0 &&
+                        state.correction >= 0.125 && state.correction <= 8;
+  if (is_sound) return;
+  fail(ErrorKind::invalid_argument,
+       "select, sidco's state: stages {}, steps {}, ratio_sum {}, correction {} given; at most {}, "
+       "at most 4, 0 or more, 1/8 to 8 needed",
+       state.stages, state.steps, state.ratio_sum, state.correction, kMostStages);
+}
+
 void check(std::size_t n, const SelectOptions& options) {
   if (n > std::numeric_limits<std::uint32_t>::max()) {
     fail(ErrorKind::limit, "select: {} values, at most 2^32 - 1 allowed", n);
@@ -63,6 +74,7 @@ void select(std::span<const float> values, const SelectOptions& options, SidcoSt
     case Selector::sampled_top_k:
       return select_sampled_top_k(values, options, scratch, indices);
     case Selector::sidco:
+      check(state);
       return select_sidco(values, options, state, scratch, indices);
     case Selector::random_k:
       return select_random_k(n, options, scratch, indices);

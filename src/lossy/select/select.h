@@ -2,7 +2,7 @@
 // In: float values, options, and for sidco a state that the caller keeps for each parameter.
 // Out: indices of the selected elements, ascending, in a buffer that keeps its capacity.
 // Assumes: the default floating-point environment (nearest, subnormals kept); at most 2^32 - 1
-// values. Nothing is allocated after the first call of a size.
+// values. Nothing is allocated once the buffers have held what a call needs.
 //
 // Order. All selectors compare magnitudes by one rule: the value's bits without the sign, as an
 // integer. So -0 equals 0, infinities are above all finite values, and a NaN is above infinity: a
@@ -76,10 +76,10 @@ struct SelectScratch {
 std::size_t count_for_keep(double keep, std::size_t n);
 
 /// Puts the indices of the selected values into `indices`, ascending, in place of what was there.
-/// `state` is read and changed by sidco alone. Throws invalid_argument for options out of range,
-/// limit for 2^32 values or more. Memory: 4 bytes a selected element, and in `scratch` at most 4
-/// bytes for the larger of the sample (2^17 or 128 n / count values, n at most) and the elements
-/// that pass a first threshold; n / 8 bytes for random_k.
+/// `state` is read and changed by sidco alone. Throws invalid_argument for options or a state out
+/// of range, limit for 2^32 values or more. Memory: 4 bytes a selected element, and in `scratch` at
+/// most 4 bytes for the larger of the sample (2^17 or 128 n / count values, n at most) and the
+/// elements that pass a first threshold; n / 8 bytes for random_k.
 void select(std::span<const float> values, const SelectOptions& options, SidcoState& state,
             SelectScratch& scratch, Indices& indices);
 

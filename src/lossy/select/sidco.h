@@ -7,7 +7,8 @@
 // (gather.h); zeros and what is not finite have no part in it, the share that is asked of the
 // others grows by as much; an excess is over the last threshold, not over the least survivor; and
 // each stage aims at what its survivors, which are counted, leave to do, where the authors fix the
-// shares of all stages beforehand, so that only the last stage's error remains.
+// shares of all stages beforehand, so that only the last stage's error remains. Fewer than 4,096
+// values, and those that no model fits, are selected exactly.
 #pragma once
 
 #include <optional>
@@ -17,10 +18,10 @@
 
 namespace gradwire::lossy {
 
-/// What a stage knows of the finite magnitudes from `low`, above its location, on: their number,
-/// and the mean and the variance of the excess. Sums have 16 partial sums, of every 16th magnitude
-/// each, which are then added in halves (0 + 8, 1 + 9, ...; 0 + 4, ...): vectors of any width give
-/// the same bits.
+/// What a stage knows of the finite magnitudes from `low` (above 0) on, which lie above its
+/// location: their number, and the mean and the variance of the excess. Sums have 8 partial sums,
+/// of every 8th magnitude each, which are then added in halves (0 + 4, 1 + 5, ...; 0 + 2, ...):
+/// vectors of any width give the same bits.
 struct Moments {
   std::size_t count = 0;
   double mean = 0;

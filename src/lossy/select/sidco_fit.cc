@@ -2,6 +2,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <numbers>
 
 #include "base/clones.h"
 #include "lossy/select/magnitude.h"
@@ -114,7 +115,6 @@ Moments excess_moments(std::span<const std::uint32_t> magnitudes, std::uint32_t 
 }
 
 double sum_log(std::span<const std::uint32_t> magnitudes) noexcept {
-  constexpr double kLn2 = 0.69314718055994530942;
   Lanes<std::int64_t> exponents{};
   Lanes<double> logs{};
   const std::size_t piece = kRowsOfProduct * kLanes;
@@ -125,7 +125,7 @@ double sum_log(std::span<const std::uint32_t> magnitudes) noexcept {
     multiply_rows(magnitudes.data() + at, n, exponents, products);
     for (std::size_t j = 0; j < kLanes; ++j) logs[j] += natural_log(products[j]);
   }
-  return static_cast<double>(total(exponents)) * kLn2 + total(logs);
+  return static_cast<double>(total(exponents)) * std::numbers::ln2 + total(logs);
 }
 
 double exponential_threshold(const Moments& moments, double p) noexcept {
