@@ -188,6 +188,18 @@ TEST(Sidco, AlonePublishedStagesReachTheDensityWhereTheModelHolds) {
   EXPECT_EQ(indices.size(), 400U) << "the surplus is cut";
 }
 
+TEST(Sidco, OneStageIsEnoughForAQuarterAndMore) {
+  const auto values = draw(Shape::laplace, 400000);
+  SelectOptions options;
+  options.selector = Selector::sidco;
+  options.bounded = false;
+  for (const std::size_t count : {100000, 200000}) {
+    options.count = count;
+    const auto found = static_cast<double>(selected(values, options).size());
+    EXPECT_NEAR(found / static_cast<double>(count), 1, 0.05) << count;
+  }
+}
+
 TEST(Sidco, SelectsTheLargestWhateverTheThreshold) {
   const auto values = draw(Shape::gamma, 300000);
   SelectOptions options;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "gradwire/error.h"
+#include "lossy/select/gather.h"
 #include "select_testing.h"
 
 namespace gradwire::lossy {
@@ -75,6 +76,18 @@ TEST(Select, TopKOfManyValuesIsExactWhateverTheSampleSays) {
   std::fill(values.begin(), values.end(), 0.0F);
   values[299999] = 1;  // few pass what the sample says, or all do
   EXPECT_EQ(selected(values, options(Selector::top_k, 3)), (List{0, 1, 299999}));
+}
+
+TEST(Select, TopKIsExactWhereTheSampleSawOnlyLargeValues) {
+  std::vector<float> values(300000);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = std::bit_cast<float>(static_cast<std::uint32_t>(i));  // magnitudes are places
+  }
+  Words places;
+  ASSERT_TRUE(sample_magnitudes(values, 200000, 0, places));
+  std::fill(values.begin(), values.end(), 1.0F);
+  for (const std::uint32_t place : places) values[place] = 2;
+  EXPECT_EQ(selected(values, options(Selector::top_k, 200000)), naive_top_k(values, 200000));
 }
 
 TEST(Select, ThresholdIsInclusive) {
