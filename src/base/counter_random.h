@@ -1,28 +1,52 @@
-// Random numbers that are a function of (seed, index), so that threads, CPUs and ranks agree.
-// In: a seed and the index of a draw.
-// Out: 32 random bits, or a float in [0, 1).
-// Assumes: a use that is not cryptography. Two rounds of MurmurHash3's 32-bit finaliser, each
-// behind a key of the seed: multiplications of 32 bits only, which every vector unit has.
+// Random numbers that are a function of a seed and the number of the draw, so that threads, CPUs
+// and ranks agree.
+// In: a seed, which ranks may share, and a number.
+// Out: random bits, an integer below a bound, or a float in [0, 1).
+// Assumes: a use that is not cryptography. Two generators: splitmix64 (Steele, Lea, Flood 2014,
+// Fast splittable pseudorandom number generators) for single draws, and two rounds of
+// MurmurHash3's 32-bit finaliser, each behind a key of the seed, for loops over elements:
+// multiplications of 32 bits only, which every vector unit has.
 #pragma once
 
 #include <cstdint>
 
 namespace gradwire {
 
-/// Mixes 64 bits (the finaliser of splitmix64, Steele et al. 2014).
-constexpr std::uint64_t mix64(std::uint64_t bits) noexcept {
-  bits += 0x9e3779b97f4a7c15;
-  bits = (bits ^ bits >> 30) * 0xbf58476d1ce4e5b9;
-  bits = (bits ^ bits >> 27) * 0x94d049bb133111eb;
-  return bits ^ bits >> 31;
+inline constexpr std::uint64_t kGoldenGamma = 0x9e3779b97f4a7c15;
+
+/// The finaliser of splitmix64, a bijection of 64 bits.
+constexpr std::uint64_t mix_bits(std::uint64_t x) noexcept {
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+  x = (x ^ x >> 27) * 0x94d049bb133111eb;
+  return x ^ x >> 31;
 }
+
+// --- single draws ----------------------------------------------------------------------
+
+/// Draw number `counter` of `seed`. The seed is mixed first: neighbouring seeds, such as the
+/// numbers of steps, give streams that are not shifts of one another.
+constexpr std::uint64_t random_bits(std::uint64_t seed, std::uint64_t counter) noexcept {
+  return mix_bits(mix_bits(seed + kGoldenGamma) + (counter + 1) * kGoldenGamma);
+}
+
+/// An integer below `bound` (1 to 2^32 - 1), each as likely as any other to within 2^-32.
+constexpr std::uint32_t random_below(std::uint64_t seed, std::uint64_t counter,
+                                     std::uint32_t bound) noexcept {
+  const std::uint64_t bits = random_bits(seed, counter);
+  const std::uint64_t carry = (bits & 0xffffffffu) * bound >> 32;
+  return static_cast<std::uint32_t>(((bits >> 32) * bound + carry) >> 32);
+}
+
+// --- a draw an element -----------------------------------------------------------------
 
 /// What the draws of 2^32 indices with the same upper half share.
 struct RandomKey {
   std::uint32_t first;
   std::uint32_t second;
   constexpr RandomKey(std::uint64_t seed, std::uint64_t index) noexcept
-      : RandomKey(mix64(mix64(seed) ^ mix64(~(index >> 32)))) {}
+      : RandomKey(
+            mix_bits((mix_bits(seed + kGoldenGamma) ^ mix_bits(~(index >> 32) + kGoldenGamma)) +
+                     kGoldenGamma)) {}
 
  private:
   constexpr explicit RandomKey(std::uint64_t mixed) noexcept
@@ -36,14 +60,14 @@ constexpr std::uint32_t mix32(std::uint32_t bits) noexcept {
 }
 
 /// 32 random bits for the lower half of an index.
-constexpr std::uint32_t random_bits(const RandomKey& key, std::uint32_t index) noexcept {
+constexpr std::uint32_t element_bits(const RandomKey& key, std::uint32_t index) noexcept {
   return mix32(mix32(index + key.first) + key.second);
 }
 
 /// A multiple of 2^-24 in [0, 1). An event with `random_unit(...) < p` has the probability p to
 /// 2^-24.
 constexpr float random_unit(const RandomKey& key, std::uint32_t index) noexcept {
-  return static_cast<float>(static_cast<std::int32_t>(random_bits(key, index) >> 8)) * 0x1p-24F;
+  return static_cast<float>(static_cast<std::int32_t>(element_bits(key, index) >> 8)) * 0x1p-24F;
 }
 
 /// Where a run of draws starts: value i of the run takes draw first + i.

@@ -41,8 +41,8 @@ TEST(CounterRandom, AllBitsAreFairAndAChangedIndexFlipsHalfOfThem) {
   const RandomKey key(3, 0);
   std::vector<double> ones(32), flips(32);
   for (std::uint32_t i = 0; i < kDraws; ++i) {
-    const std::uint32_t bits = random_bits(key, i);
-    const std::uint32_t changed = bits ^ random_bits(key, i ^ 1u << i % 32);
+    const std::uint32_t bits = element_bits(key, i);
+    const std::uint32_t changed = bits ^ element_bits(key, i ^ 1u << i % 32);
     for (unsigned bit = 0; bit < 32; ++bit) {
       ones[bit] += bits >> bit & 1;
       flips[bit] += changed >> bit & 1;

@@ -80,7 +80,7 @@ GRADWIRE_CLONES void powers(const float* values, std::size_t n, const RandomKey&
   for (std::size_t i = 0; i < n; ++i) {
     const auto bits = std::bit_cast<std::uint32_t>(values[i]);
     // A carry out of the fraction, which is m / 2^23, has that probability.
-    const std::uint32_t random = random_bits(key, first + static_cast<std::uint32_t>(i)) >> 9;
+    const std::uint32_t random = element_bits(key, first + static_cast<std::uint32_t>(i)) >> 9;
     const auto exponent = static_cast<std::int32_t>(((bits & 0x7fffffff) + random) >> 23);
     symbols[i] = static_cast<std::uint16_t>((bits >> 31 << 8) |
                                             static_cast<std::uint32_t>(std::min(exponent, 254)));
