@@ -24,7 +24,8 @@ ORDER = ["base", "simd", STAGES, "frame", "lossless", "lossy", "feedback", "exch
 ALLOWED: dict[str, set[str]] = {layer: set(ORDER[:i]) for i, layer in enumerate(ORDER)}
 ALLOWED["frame"] = {"base"}
 ALLOWED["feedback"] = {"base"}
-ALLOWED["lossy/select"] = {"base"}  # a part of lossy: knows values and indices, no bytes
+for part in ("lossy/select", "lossy/quantise"):  # know values, indices and symbols, no bytes
+    ALLOWED[part] = {"base"}
 ALLOWED["api"] = set(ORDER)  # implements the public headers and the C ABI
 ALLOWED["mpi"] = set(ORDER)  # a library of its own: implements gradwire/mpi.h
 
@@ -255,7 +256,8 @@ def write(root: Path, name: str, text: str = "") -> None:
         ("src/lossy/select/a.h", '"lossy/b.h"', True),
         ("src/lossy/select/a.h", '"stages/entropy/b.h"', True),
         ("src/lossy/select/a.h", '"frame/b.h"', True),
-        ("src/feedback/a.h", '"lossy/select/b.h"', False),
+        ("src/lossy/select/a.h", '"lossy/quantise/b.h"', True),
+        ("src/feedback/a.h", '"lossy/select/b.h"', True),
         ("src/exchange/a.h", '"lossy/select/b.h"', False),
         ("src/api/a.cc", '"lossless/b.h"', False),
         ("src/lossless/a.h", '"api/b.h"', True),
