@@ -14,8 +14,9 @@ namespace gradwire {
 
 inline constexpr std::uint64_t kGoldenGamma = 0x9e3779b97f4a7c15;
 
-/// The finaliser of splitmix64, a bijection of 64 bits.
-constexpr std::uint64_t mix_bits(std::uint64_t x) noexcept {
+/// A step of splitmix64 from a state, a bijection of 64 bits.
+constexpr std::uint64_t splitmix(std::uint64_t state) noexcept {
+  std::uint64_t x = state + kGoldenGamma;
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
   x = (x ^ x >> 27) * 0x94d049bb133111eb;
   return x ^ x >> 31;
@@ -26,7 +27,7 @@ constexpr std::uint64_t mix_bits(std::uint64_t x) noexcept {
 /// Draw number `counter` of `seed`. The seed is mixed first: neighbouring seeds, such as the
 /// numbers of steps, give streams that are not shifts of one another.
 constexpr std::uint64_t random_bits(std::uint64_t seed, std::uint64_t counter) noexcept {
-  return mix_bits(mix_bits(seed + kGoldenGamma) + (counter + 1) * kGoldenGamma);
+  return splitmix(splitmix(seed) + counter * kGoldenGamma);
 }
 
 /// An integer below `bound` (1 to 2^32 - 1), each as likely as any other to within 2^-32.
@@ -44,9 +45,7 @@ struct RandomKey {
   std::uint32_t first;
   std::uint32_t second;
   constexpr RandomKey(std::uint64_t seed, std::uint64_t index) noexcept
-      : RandomKey(
-            mix_bits((mix_bits(seed + kGoldenGamma) ^ mix_bits(~(index >> 32) + kGoldenGamma)) +
-                     kGoldenGamma)) {}
+      : RandomKey(splitmix(splitmix(seed) ^ splitmix(~(index >> 32)))) {}
 
  private:
   constexpr explicit RandomKey(std::uint64_t mixed) noexcept

@@ -58,11 +58,7 @@ struct Adders {
       exchanges.push_back(additive(bucket, data[bucket.rank], step));
   }
   std::uint64_t run(std::uint64_t seed, Loopback::Tamper tamper = nullptr) {
-    std::vector<Exchange*> pointers;
-    for (const auto& exchange : exchanges) pointers.push_back(exchange.get());
-    Loopback loopback(pointers, seed, std::move(tamper));
-    loopback.run();
-    return loopback.steps();
+    return run_all(exchanges, seed, std::move(tamper));
   }
   void expect_right() const {
     for (std::size_t r = 0; r < exchanges.size(); ++r) {

@@ -213,6 +213,16 @@ inline Bytes draw_values(DType dtype, const std::vector<BucketTensor>& tensors,
   return data;
 }
 
+/// Runs exchanges of all ranks to their ends; returns the number of steps.
+inline std::uint64_t run_all(const std::vector<std::unique_ptr<Exchange>>& exchanges,
+                             std::uint64_t seed, Loopback::Tamper tamper = nullptr) {
+  std::vector<Exchange*> pointers;
+  for (const auto& exchange : exchanges) pointers.push_back(exchange.get());
+  Loopback loopback(pointers, seed, std::move(tamper));
+  loopback.run();
+  return loopback.steps();
+}
+
 /// All ranks of one bucket.
 struct Ranks {
   DType dtype;
@@ -243,11 +253,7 @@ struct Ranks {
   }
   /// Returns the number of steps.
   std::uint64_t run(std::uint64_t seed, Loopback::Tamper tamper = nullptr) {
-    std::vector<Exchange*> pointers;
-    for (const auto& exchange : exchanges) pointers.push_back(exchange.get());
-    Loopback loopback(pointers, seed, std::move(tamper));
-    loopback.run();
-    return loopback.steps();
+    return run_all(exchanges, seed, std::move(tamper));
   }
   void expect_right() const {
     for (std::size_t r = 0; r < exchanges.size(); ++r) {

@@ -10,9 +10,12 @@
 
 #include <gtest/gtest.h>
 
+#include "error_testing.h"
+
 namespace gradwire::feedback {
 namespace {
 
+using testing::refusal;
 using Values = std::vector<float>;
 using Indices = std::vector<std::uint32_t>;
 constexpr double kUnit = 0x1p-24;  ///< relative error of one rounding
@@ -37,19 +40,6 @@ Indices top(std::span<const float> values, std::size_t k) {
 
 Feedback make(const FeedbackOptions& options, std::vector<std::uint64_t> shape = {37}) {
   return Feedback(options, "layer.weight", std::move(shape));
-}
-
-/// The message of the error that `call` throws, which must be of this kind.
-template <typename Call>
-std::string refusal(ErrorKind kind, const Call& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "no error";
-  return "";
 }
 
 TEST(ErrorFeedback, WorkedByHand) {

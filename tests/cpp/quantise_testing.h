@@ -2,16 +2,16 @@
 #pragma once
 
 #include <cmath>
-#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
-#include "gradwire/error.h"
+#include "error_testing.h"
 #include "lossy/quantise/quantise.h"
 
 namespace gradwire::lossy {
 
+using testing::refusal;
 using Values = std::vector<float>;
 using enum QuantiserKind;
 
@@ -80,19 +80,6 @@ inline std::vector<std::uint32_t> symbols_of(const Quantised& quantised) {
         return std::vector<std::uint32_t>(symbols.begin(), symbols.end());
       },
       quantised.symbols);
-}
-
-/// The message of the error that `call` throws, which must be of this kind.
-template <typename Call>
-std::string refusal(ErrorKind kind, const Call& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "no error";
-  return "";
 }
 
 }  // namespace gradwire::lossy

@@ -41,9 +41,14 @@ constexpr std::uint32_t class_begin(unsigned symbol) {
 
 using Histogram = std::array<std::uint64_t, kMaxSymbols>;
 
-void write_code(const Values& lengths, ByteWriter& out) {
+unsigned last_symbol(const Values& lengths) {
   unsigned last = kMaxSymbols - 1;
   while (last > 0 && lengths[last] == 0) --last;
+  return last;
+}
+
+void write_code(const Values& lengths, ByteWriter& out) {
+  const unsigned last = last_symbol(lengths);
   out.u8(static_cast<std::uint8_t>(last));
   for (unsigned s = 0; s <= last; s += 2) {
     const unsigned next = s < last ? lengths[s + 1] : 0u;
@@ -60,9 +65,7 @@ struct CodedStream {
     std::size_t bits = 0;
     for (std::size_t s = 0; s < kMaxSymbols; ++s) bits += histogram[s] * lengths[s];
     stream_bytes = (bits + 7) / 8;
-    unsigned last = kMaxSymbols - 1;
-    while (last > 0 && lengths[last] == 0) --last;
-    bytes = 1 + (last / 2 + 1) + varint_size(stream_bytes) + stream_bytes;
+    bytes = 1 + (last_symbol(lengths) / 2 + 1) + varint_size(stream_bytes) + stream_bytes;
   }
 
   Bytes symbols;

@@ -65,58 +65,47 @@ struct Tile {
 #endif
 };
 
-/// Calls on_tile(tile, kernel, tap) for the tiles of some kernels and on_element(kernel, tap) for
-/// what they leave.
-template <typename Word, typename OnTile, typename OnElement>
-void for_each_tile(std::size_t taps, std::size_t kernels, const OnTile& on_tile,
-                   const OnElement& on_element) noexcept {
+/// to[c * to_stride + r] = from[r * from_stride + c] of a matrix of words, or of symbols that
+/// become words.
+template <typename Word, typename Element>
+void transpose(const Element* from, std::size_t rows, std::size_t columns, std::size_t from_stride,
+               Word* to, std::size_t to_stride) noexcept {
   constexpr std::size_t kSide = Tile<Word>::kSide;
-  std::size_t k = 0;
+  const auto move = [&](std::size_t r, std::size_t c) {
+    to[c * to_stride + r] = from[r * from_stride + c];
+  };
+  std::size_t r = 0;
   if constexpr (Tile<Word>::kIsThere) {
-    for (; k + kSide <= kernels; k += kSide) {
-      std::size_t t = 0;
-      for (; t + kSide <= taps; t += kSide) {
+    for (; r + kSide <= rows; r += kSide) {
+      std::size_t c = 0;
+      for (; c + kSide <= columns; c += kSide) {
         Tile<Word> tile;
-        on_tile(tile, k, t);
+        for (std::size_t i = 0; i < kSide; ++i) tile.load(i, from + (r + i) * from_stride + c);
+        tile.turn();
+        for (std::size_t i = 0; i < kSide; ++i) tile.store(i, to + (c + i) * to_stride + r);
       }
       for (std::size_t i = 0; i < kSide; ++i) {
-        for (std::size_t rest = t; rest < taps; ++rest) on_element(k + i, rest);
+        for (std::size_t rest = c; rest < columns; ++rest) move(r + i, rest);
       }
     }
   }
-  for (; k < kernels; ++k) {
-    for (std::size_t t = 0; t < taps; ++t) on_element(k, t);
+  for (; r < rows; ++r) {
+    for (std::size_t c = 0; c < columns; ++c) move(r, c);
   }
 }
 
-/// to[t * stride + k] = from[k * taps + t], of words or of symbols.
+/// to[t * stride + k] = from[k * taps + t]: kernels, a tap of all of them side by side.
 template <typename Word, typename Element>
 void turn_taps(const Element* from, std::size_t taps, std::size_t kernels, std::size_t stride,
                Word* to) noexcept {
-  constexpr std::size_t kSide = Tile<Word>::kSide;
-  for_each_tile<Word>(
-      taps, kernels,
-      [&](auto& tile, std::size_t k, std::size_t t) {
-        for (std::size_t r = 0; r < kSide; ++r) tile.load(r, from + (k + r) * taps + t);
-        tile.turn();
-        for (std::size_t r = 0; r < kSide; ++r) tile.store(r, to + (t + r) * stride + k);
-      },
-      [&](std::size_t k, std::size_t t) { to[t * stride + k] = from[k * taps + t]; });
+  transpose(from, kernels, taps, taps, to, stride);
 }
 
-/// to[k * taps + t] = from[t * stride + k]
+/// And back: to[k * taps + t] = from[t * stride + k].
 template <typename Word>
 void turn_back(const Word* from, std::size_t taps, std::size_t kernels, std::size_t stride,
                Word* to) noexcept {
-  constexpr std::size_t kSide = Tile<Word>::kSide;
-  for_each_tile<Word>(
-      taps, kernels,
-      [&](auto& tile, std::size_t k, std::size_t t) {
-        for (std::size_t r = 0; r < kSide; ++r) tile.load(r, from + (t + r) * stride + k);
-        tile.turn();
-        for (std::size_t r = 0; r < kSide; ++r) tile.store(r, to + (k + r) * taps + t);
-      },
-      [&](std::size_t k, std::size_t t) { to[k * taps + t] = from[t * stride + k]; });
+  transpose(from, taps, kernels, stride, to, taps);
 }
 
 }  // namespace gradwire::predict
