@@ -221,3 +221,18 @@ def test_sizes_around_a_chunk_come_back(level: int, n: int) -> None:
     rng = np.random.default_rng(n)
     assert_round_trip(as_tensor("bf16", gradient_like("bf16", n, rng), (n,)), level=level)
     assert_round_trip(as_tensor("f32", gradient_like("f32", n, rng), (n, 1)), level=level)
+
+
+@pytest.mark.parametrize(
+    ("others", "taken"), [(0.002, "ans"), (0.05, "ans"), (0.2, "huffman"), (1.0, "huffman")]
+)
+def test_auto_takes_ans_where_it_saves_a_percent(others: float, taken: str) -> None:
+    """Exponents of which a share is not the usual one: the rarer, the more whole bits cost."""
+    random = np.random.default_rng(0)
+    n = 200_000
+    rare = random.random(n) < others
+    exponents = np.where(rare, random.integers(100, 140, n), 127).astype(np.uint16)
+    x = (exponents << 7 | random.integers(0, 128, n).astype(np.uint16)).view(numpy_dtype("bf16"))
+    sizes = {c: len(gradwire.compress(x, level=1, coder=c)) for c in ("huffman", "ans", "auto")}
+    assert (sizes["ans"] <= 0.99 * sizes["huffman"]) == (taken == "ans")
+    assert sizes["auto"] == sizes[taken]
