@@ -18,13 +18,12 @@ void check_version(std::uint8_t major, std::uint8_t minor) {
 }
 
 void check_flags(std::uint16_t flags) {
-  if (flags & (kStreamed | kLossy)) {
+  if (flags & kStreamed) {
     fail(ErrorKind::unsupported,
-         "flags at byte 6: {:#06x} asks for streamed or lossy frames, which this build does not "
-         "read",
+         "flags at byte 6: {:#06x} asks for streamed frames, which this build does not read",
          flags);
   }
-  if (flags & ~(kChecksums | kArchive)) {
+  if (flags & ~(kChecksums | kArchive | kLossy)) {
     fail(ErrorKind::corrupt, "flags at byte 6: reserved bits are set ({:#06x})", flags);
   }
 }
@@ -51,6 +50,14 @@ const char* section_name(Section id) noexcept {
       return "chunks";
     case Section::trailer:
       return "trailer";
+    case Section::selected:
+      return "selected";
+    case Section::bucket_scales:
+      return "bucket_scales";
+    case Section::values:
+      return "values";
+    case Section::check:
+      return "check";
     case Section::source:
       return "source";
     case Section::shared_tables:

@@ -27,6 +27,10 @@ enum class Section : std::uint8_t {
   index = 7,
   chunks = 8,
   trailer = 9,
+  selected = 10,
+  bucket_scales = 11,
+  values = 12,
+  check = 13,
   source = 32,
   shared_tables = 33,
   tensors = 34,
@@ -43,6 +47,7 @@ struct Prelude {
   std::uint64_t body_bytes = 0;
   bool checksums() const noexcept { return (flags & kChecksums) != 0; }
   bool archive() const noexcept { return (flags & kArchive) != 0; }
+  bool lossy() const noexcept { return (flags & kLossy) != 0; }
 };
 
 /// Reads what stands before the body. nullopt when the bytes are a proper beginning but too few.

@@ -12,6 +12,10 @@ namespace {
 constexpr std::initializer_list<Section> kTensorSections = {
     Section::tensor, Section::tables, Section::dead,   Section::scales, Section::signs,
     Section::taps,   Section::index,  Section::chunks, Section::trailer};
+constexpr std::initializer_list<Section> kAllSections = {
+    Section::tensor,        Section::tables, Section::dead,   Section::scales,  Section::signs,
+    Section::taps,          Section::index,  Section::chunks, Section::trailer, Section::selected,
+    Section::bucket_scales, Section::values, Section::check};
 
 ChunkEntry read_entry(ByteReader& in, bool has_second) {
   ChunkEntry entry;
@@ -103,6 +107,8 @@ void check_absent(const TensorBody& body, std::initializer_list<Section> ids, co
 void read_header(TensorBody& body, std::uint64_t max_output) {
   ByteReader in = body.sections.required(Section::tensor).reader();
   body.header = read_tensor_header(in);
+  if (body.header.pipeline == Pipeline::lossy)
+    fail(ErrorKind::corrupt, "tensor: a lossy body where an exact one is due");
   if (body.header.bytes() > max_output) {
     fail(ErrorKind::limit,
          "tensor: {} bytes of output are more than the limit of {}; raise max_output to allow it",
@@ -149,7 +155,7 @@ TensorBody read_tensor_body(ByteSpan bytes, std::size_t prelude, std::size_t ori
 }
 
 TensorHeader peek_tensor_header(ByteSpan body, std::size_t origin) {
-  const Sections sections(body, origin, kTensorSections);
+  const Sections sections(body, origin, kAllSections);
   ByteReader in = sections.required(Section::tensor).reader();
   return read_tensor_header(in);
 }

@@ -163,13 +163,14 @@ TensorHeader read_tensor_header(ByteReader& in) {
   }
   const std::size_t at = in.offset();
   const unsigned pipeline = in.u8("pipeline");
-  if (pipeline > 2)
-    fail(ErrorKind::unsupported, "pipeline at byte {}: id {} is not known", at, pipeline);
   header.pipeline = static_cast<Pipeline>(pipeline);
+  if (pipeline > 2 && header.pipeline != Pipeline::lossy)
+    fail(ErrorKind::unsupported, "pipeline at byte {}: id {} is not known", at, pipeline);
   if (header.pipeline != Pipeline::planes && !is_float(header.dtype)) {
     fail(ErrorKind::corrupt, "pipeline at byte {}: {} is for floats, the dtype is {}", at, pipeline,
          dtype_name(header.dtype));
   }
+  if (header.pipeline == Pipeline::lossy) return header;
   header.chunk_elements =
       static_cast<std::uint32_t>(ranged(in, "chunk_elements", 1, kMaxChunkElements));
   header.streams_log2 = small(in, "streams_log2", 0, kMaxStreamsLog2);
@@ -186,6 +187,7 @@ void write_tensor_header(const TensorHeader& header, ByteWriter& out) {
   for (const std::uint64_t dim : header.dims) out.varint(dim);
   if (header.elements == 0) return;
   out.u8(static_cast<std::uint8_t>(header.pipeline));
+  if (header.pipeline == Pipeline::lossy) return;
   out.varint(header.chunk_elements);
   out.u8(static_cast<std::uint8_t>(header.streams_log2));
   if (header.pipeline == Pipeline::planes) write_planes(header, out);

@@ -23,7 +23,8 @@ enum class Pipeline : std::uint8_t {
   scaled = 1,
   kernels = 2,
   low_rank = 3,
-  reference = 4
+  reference = 4,
+  lossy = 5
 };
 enum class PlaneMode : std::uint8_t { raw = 0, constant = 1, coded = 2 };
 
@@ -58,6 +59,7 @@ struct TensorHeader {
   }
 };
 
+/// Of a lossy body (docs/format.md 11) what stands before `form`; `in` is then there.
 TensorHeader read_tensor_header(ByteReader& in);
 void write_tensor_header(const TensorHeader& header, ByteWriter& out);
 

@@ -9,11 +9,19 @@
 #include "base/bits.h"
 #include "base/fail.h"
 #include "stages/entropy/huffman.h"
+#include "stages/entropy/rice.h"
 
 namespace gradwire::entropy {
 namespace {
 
-enum Mode : std::uint8_t { kEqual = 0, kValues = 1, kDeltas = 2, kCodedBytes = 3, kPlainBytes = 4 };
+enum Mode : std::uint8_t {
+  kEqual = 0,
+  kValues = 1,
+  kDeltas = 2,
+  kCodedBytes = 3,
+  kPlainBytes = 4,
+  kRice = 5
+};
 
 // --- class symbols -----------------------------------------------------------------
 
@@ -284,6 +292,16 @@ void write_integers(std::span<const std::int32_t> values, ByteWriter& out) {
   (deltas && deltas->bytes() < plain->bytes() ? *deltas : *plain).write(out);
 }
 
+void write_distances(std::span<const std::int32_t> values, ByteWriter& out) {
+  if (values.empty()) return;
+  if (all_equal(values)) return write_equal(values.front(), out);
+  const std::optional<CodedTerms> classes = code_terms(values, kValues);
+  const RiceCode rice = choose_rice(values);
+  if (classes->bytes() <= rice.bytes()) return classes->write(out);
+  out.u8(kRice);
+  write_rice(values, rice, out);
+}
+
 void read_integers(ByteReader& in, std::span<std::int32_t> values, std::int32_t low,
                    std::int32_t high, const char* field) {
   if (values.empty()) return;
@@ -301,8 +319,10 @@ void read_integers(ByteReader& in, std::span<std::int32_t> values, std::int32_t 
     case kCodedBytes:
     case kPlainBytes:
       return read_small_integers(in, mode, values, low, high, field);
+    case kRice:
+      return read_rice(in, values, low, high, field);
     default:
-      refuse_mode(start, mode, "0 to 4", field);
+      refuse_mode(start, mode, "0 to 5", field);
   }
 }
 

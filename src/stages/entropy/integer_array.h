@@ -14,6 +14,8 @@ namespace gradwire::entropy {
 
 /// Appends the shortest of modes 0, 1 and 2. Values must span less than 2^32 (so must the deltas).
 void write_integers(std::span<const std::int32_t> values, ByteWriter& out);
+/// Appends the shortest of modes 0, 1 and 5: for distances, not negative, which need no deltas.
+void write_distances(std::span<const std::int32_t> values, ByteWriter& out);
 /// Fills `values`; each must lie in low .. high, else `corrupt`.
 void read_integers(ByteReader& in, std::span<std::int32_t> values, std::int32_t low,
                    std::int32_t high, const char* field);

@@ -1,0 +1,119 @@
+#include "lossy/codec/code_values.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/clones.h"
+
+namespace gradwire::lossy {
+namespace {
+
+using enum QuantiserKind;
+
+/// Magnitudes as integers: the largest is that of the largest value.
+GRADWIRE_CLONES std::uint32_t largest_magnitude(const float* values, std::size_t n) noexcept {
+  std::int32_t most = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto bits =
+        static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(values[i]) & 0x7fffffff);
+    most = std::max(most, bits);
+  }
+  return static_cast<std::uint32_t>(most);
+}
+
+constexpr std::uint32_t kInfinity = 0x7f800000;
+
+template <typename T>
+void to_bytes(const std::vector<T>& words, Bytes& out) {
+  out.resize(words.size() * sizeof(T));
+  if (!words.empty()) std::memcpy(out.data(), words.data(), out.size());
+}
+
+void take_floats(std::span<const float> values, Bytes& out) {
+  out.resize(values.size_bytes());
+  if (!values.empty()) std::memcpy(out.data(), values.data(), out.size());
+}
+
+/// Octaves by which the largest value is moved to end just under 2^15, where f16 has its full
+/// precision; 0 without values. Far from the smallest floats only, so that scaling is exact.
+std::int32_t shift_of(std::span<const float> values) {
+  const std::uint32_t largest = largest_magnitude(values.data(), values.size());
+  if (largest == 0) return 0;
+  int exponent = 0;
+  std::frexp(std::bit_cast<float>(largest), &exponent);
+  return exponent - 15;
+}
+
+void shift(std::span<const float> values, std::int32_t octaves, std::vector<float>& out) {
+  out.resize(values.size());
+  std::transform(values.begin(), values.end(), out.begin(), [&](float value) {
+    return static_cast<float>(std::ldexp(static_cast<double>(value), -octaves));
+  });
+}
+
+/// Sign and exponent, as quantise.h has powers of two, to the bits of a bf16.
+void powers_to_bf16(std::vector<std::uint16_t>& symbols) {
+  for (std::uint16_t& symbol : symbols)
+    symbol = static_cast<std::uint16_t>((symbol >> 8) << 15 | (symbol & 0xff) << 7);
+}
+
+ValueRule rule_of(const QuantiseOptions& options, const Quantised& quantised) {
+  ValueRule rule;
+  rule.bucket = options.bucket_values;
+  switch (options.kind) {
+    case uniform:
+    case ternary:
+    case sign:
+      rule.form = ValueForm::levels;
+      rule.levels = options.kind == uniform ? options.levels : 1;
+      rule.step = options.kind == sign ? 2 : 1;
+      rule.offset = rule.levels;
+      rule.dtype = quantised.symbols.index() == 0 ? DType::u8 : DType::u16;
+      break;
+    case natural:
+    case bf16:
+      rule.dtype = DType::bf16;
+      break;
+    case f16:
+      rule.dtype = DType::f16;
+      break;
+    case e4m3:
+    case e5m2:
+      rule.form = ValueForm::octets;
+      rule.dtype = options.kind == e4m3 ? DType::f8_e4m3 : DType::f8_e5m2;
+      break;
+  }
+  if (!rule.has_scales()) rule.bucket = 0;
+  return rule;
+}
+
+}  // namespace
+
+bool code_values(std::span<const float> values, const ValueCoding& coding, const Draws& draws,
+                 CodeMemory& memory, Coded& coded) {
+  coded.scales.clear();
+  if (!coding) {
+    coded.rule = {};
+    take_floats(values, coded.symbols);
+    return largest_magnitude(values.data(), values.size()) < kInfinity;
+  }
+  std::int32_t octaves = 0;
+  if (coding->kind == f16) {
+    if (largest_magnitude(values.data(), values.size()) >= kInfinity) return false;
+    octaves = shift_of(values);
+    shift(values, octaves, memory.shifted);
+    values = memory.shifted;
+  }
+  if (!quantise(values, *coding, draws, memory.quantised)) return false;
+  coded.rule = rule_of(*coding, memory.quantised);
+  coded.rule.shift = octaves;
+  if (coding->kind == natural)
+    powers_to_bf16(std::get<std::vector<std::uint16_t>>(memory.quantised.symbols));
+  std::visit([&](const auto& symbols) { to_bytes(symbols, coded.symbols); },
+             memory.quantised.symbols);
+  coded.scales = memory.quantised.scales;
+  return true;
+}
+
+}  // namespace gradwire::lossy

@@ -1,0 +1,59 @@
+#include "lossy/codec/packed.h"
+
+#include <algorithm>
+
+#include "base/fail.h"
+#include "lossless/tensor_decoder.h"
+
+namespace gradwire::lossy {
+namespace {
+
+enum Form : std::uint8_t { kPlain = 0, kCoded = 1 };
+
+/// A body takes this many bytes before it saves any: fewer elements are left as they are.
+constexpr std::size_t kLeastBody = 24;
+
+}  // namespace
+
+void write_packed(DType dtype, ByteSpan elements, lossless::EncoderMemory& memory, Bytes& body,
+                  Bytes& out) {
+  body.clear();
+  if (elements.size() > kLeastBody) {
+    const std::uint64_t count = elements.size() / element_size(dtype);
+    CompressOptions options;
+    options.checksum = false;
+    lossless::encode_tensor({dtype, {&count, 1}, elements}, options, true, memory, body);
+  }
+  const bool pays = !body.empty() && body.size() < elements.size();
+  ByteWriter writer(out);
+  writer.u8(pays ? kCoded : kPlain);
+  writer.bytes(pays ? ByteSpan(body) : elements);
+}
+
+void read_packed(const frame::Span& section, const char* field, DType dtype,
+                 lossless::Scratch& scratch, std::span<std::uint8_t> elements) {
+  ByteReader in = section.reader();
+  const unsigned form = in.u8(field);
+  if (form > kCoded)
+    fail(ErrorKind::corrupt, "{} at byte {}: form {} found, allowed are 0 and 1", field,
+         section.offset, form);
+  if (form == kPlain) {
+    const ByteSpan plain = in.bytes(field, elements.size());
+    in.expect_end(field);
+    std::copy(plain.begin(), plain.end(), elements.begin());
+    return;
+  }
+  const std::size_t at = in.offset();
+  const frame::TensorBody body = frame::read_tensor_body(in.rest(), 0, at, false, elements.size());
+  const std::uint64_t count = elements.size() / element_size(dtype);
+  if (body.header.dtype != dtype || body.header.dims.size() != 1 || body.header.dims[0] != count)
+    fail(ErrorKind::corrupt, "{} at byte {}: the body is not one of {} {}", field, at, count,
+         dtype_name(dtype));
+  const lossless::TensorDecoder decoder(body, false);
+  const std::size_t chunk = body.header.chunk_elements * element_size(dtype);
+  for (std::uint64_t c = 0; c < body.header.chunk_count(); ++c)
+    decoder.decode_chunk(
+        c, elements.subspan(c * chunk, body.header.chunk_size(c) * element_size(dtype)), scratch);
+}
+
+}  // namespace gradwire::lossy

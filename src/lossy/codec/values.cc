@@ -1,0 +1,162 @@
+// Symbols to values (docs/format.md 11.3).
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "base/clones.h"
+#include "base/fail.h"
+#include "base/half.h"
+#include "lossy/codec/body.h"
+#include "lossy/quantise/levels.h"
+#include "lossy/quantise/narrow.h"
+
+namespace gradwire::lossy {
+namespace {
+
+/// Symbols lie in bytes of any alignment.
+template <typename T>
+std::vector<T> aligned(ByteSpan symbols) {
+  std::vector<T> words(symbols.size() / sizeof(T));
+  if (!words.empty()) std::memcpy(words.data(), symbols.data(), words.size() * sizeof(T));
+  return words;
+}
+
+void restore_floats(const ValueRule& rule, ByteSpan symbols, std::span<float> values) {
+  if (rule.dtype == DType::f32) {
+    if (!values.empty()) std::memcpy(values.data(), symbols.data(), symbols.size());
+  } else {
+    const auto halves = aligned<std::uint16_t>(symbols);
+    (rule.dtype == DType::bf16 ? from_bf16 : from_f16)(halves.data(), halves.size(), values.data());
+  }
+  if (rule.shift == 0) return;
+  for (float& value : values)
+    value = static_cast<float>(std::ldexp(static_cast<double>(value), rule.shift));
+}
+
+/// Calls `use(begin, n, scale)` for every bucket.
+template <typename Use>
+void for_each_bucket(const ValueRule& rule, std::size_t n, std::span<const float> scales,
+                     const Use& use) {
+  const std::size_t step = rule.bucket == 0 ? n : static_cast<std::size_t>(rule.bucket);
+  std::size_t begin = 0;
+  for (const float scale : scales) {
+    const std::size_t length = std::min(step, n - begin);
+    use(begin, length, scale);
+    begin += length;
+  }
+}
+
+template <typename Symbol>
+void restore_levels(const ValueRule& rule, std::span<const Symbol> symbols,
+                    std::span<const float> scales, std::span<float> values) {
+  const LevelMap map{static_cast<std::int32_t>(rule.step), static_cast<std::int32_t>(rule.offset),
+                     static_cast<std::int32_t>(rule.levels)};
+  const auto ends = std::minmax_element(symbols.begin(), symbols.end());
+  const auto level = [&](Symbol symbol) {
+    return static_cast<std::int64_t>(rule.step) * symbol - rule.offset;
+  };
+  if (level(*ends.first) < -std::int64_t{rule.levels} || level(*ends.second) > rule.levels)
+    fail(ErrorKind::corrupt, "values: a level beyond {} of {}", rule.levels, rule.levels);
+  for_each_bucket(rule, symbols.size(), scales, [&](std::size_t at, std::size_t n, float scale) {
+    from_levels(symbols.data() + at, n, map, scale, values.data() + at);
+  });
+}
+
+/// Whether a symbol of 8 bits is no finite number.
+bool is_special(DType dtype, std::uint8_t symbol) noexcept {
+  const unsigned magnitude = symbol & 0x7fu;
+  return dtype == DType::f8_e4m3 ? magnitude == 0x7f : magnitude >= 0x7c;
+}
+
+void restore_octets(const ValueRule& rule, ByteSpan symbols, std::span<const float> scales,
+                    std::span<float> values) {
+  if (std::ranges::any_of(symbols, [&](std::uint8_t s) { return is_special(rule.dtype, s); }))
+    fail(ErrorKind::corrupt, "values: a symbol that is infinite or NaN");
+  const auto decode = rule.dtype == DType::f8_e4m3 ? from_e4m3 : from_e5m2;
+  for_each_bucket(rule, symbols.size(), scales, [&](std::size_t at, std::size_t n, float scale) {
+    decode(symbols.data() + at, n, scale, values.data() + at);
+  });
+}
+
+GRADWIRE_CLONES void look_up(const float* table, const std::uint8_t* symbols, std::size_t n,
+                             float scale, float* values) noexcept {
+  for (std::size_t i = 0; i < n; ++i) values[i] = table[symbols[i]] * scale;
+}
+
+void restore_entries(const ValueRule& rule, ByteSpan symbols, std::span<const float> scales,
+                     std::span<float> values) {
+  const unsigned largest = *std::max_element(symbols.begin(), symbols.end());
+  if (largest >= rule.table.size())
+    fail(ErrorKind::corrupt, "values: symbol {} found, the table has {} entries", largest,
+         rule.table.size());
+  for_each_bucket(rule, symbols.size(), scales, [&](std::size_t at, std::size_t n, float scale) {
+    look_up(rule.table.data(), symbols.data() + at, n, scale, values.data() + at);
+  });
+}
+
+void check_scales(const ValueRule& rule, std::span<const float> scales, std::size_t n) {
+  if (scales.size() != rule.scale_count(n))
+    fail(ErrorKind::corrupt, "bucket_scales: {} for {} values, {} expected", scales.size(), n,
+         rule.scale_count(n));
+  for (std::size_t i = 0; i < scales.size(); ++i)
+    if (!(scales[i] >= 0 && std::isfinite(scales[i])))
+      fail(ErrorKind::corrupt, "bucket_scales: scale {} is {}; finite ones from 0 are allowed", i,
+           scales[i]);
+}
+
+}  // namespace
+
+std::uint64_t ValueRule::scale_count(std::uint64_t k) const noexcept {
+  if (!has_scales() || k == 0) return 0;
+  return bucket == 0 ? 1 : (k + bucket - 1) / bucket;
+}
+
+void restore_values(const ValueRule& rule, ByteSpan symbols, std::span<const float> scales,
+                    std::span<float> values) {
+  if (values.empty()) return;
+  check_scales(rule, scales, values.size());
+  switch (rule.form) {
+    case ValueForm::floats:
+      return restore_floats(rule, symbols, values);
+    case ValueForm::levels:
+      if (rule.dtype == DType::u8) return restore_levels(rule, symbols, scales, values);
+      return restore_levels<std::uint16_t>(rule, aligned<std::uint16_t>(symbols), scales, values);
+    case ValueForm::octets:
+      return restore_octets(rule, symbols, scales, values);
+    case ValueForm::table:
+      return restore_entries(rule, symbols, scales, values);
+  }
+}
+
+namespace {
+
+constexpr float kLargestBf16 = 0x1.fep127F;
+constexpr float kLargestF16 = 65504;
+
+/// The bits of a value in the tensor's dtype; what is finite stays so.
+std::uint16_t to_half(float value, DType dtype) noexcept {
+  const float largest = dtype == DType::bf16 ? kLargestBf16 : kLargestF16;
+  const float fitting = std::isfinite(value) ? std::clamp(value, -largest, largest) : value;
+  return dtype == DType::bf16 ? gradwire::to_bf16(fitting) : gradwire::to_f16(fitting);
+}
+
+void put(float value, DType dtype, std::uint8_t* elements, std::size_t i) noexcept {
+  if (dtype == DType::f32) return store(elements + 4 * i, value);
+  store(elements + 2 * i, to_half(value, dtype));
+}
+
+}  // namespace
+
+void place_values(const Selected& selected, DType dtype, std::span<std::uint8_t> elements) {
+  std::uint8_t* const out = elements.data();
+  if (selected.all) {
+    for (std::size_t i = 0; i < selected.values.size(); ++i) put(selected.values[i], dtype, out, i);
+    return;
+  }
+  std::ranges::fill(elements, std::uint8_t{0});
+  for (std::size_t i = 0; i < selected.values.size(); ++i)
+    put(selected.values[i], dtype, out, selected.indices[i]);
+}
+
+}  // namespace gradwire::lossy
