@@ -26,6 +26,7 @@ ALLOWED["frame"] = {"base"}
 ALLOWED["feedback"] = {"base"}
 for part in ("lossy/select", "lossy/quantise"):  # know values, indices and symbols, no bytes
     ALLOWED[part] = {"base"}
+ALLOWED["lossy/method"] = ALLOWED["lossy"] | {"lossy", "feedback"}  # puts the parts together
 ALLOWED["api"] = set(ORDER)  # implements the public headers and the C ABI
 ALLOWED["mpi"] = set(ORDER)  # a library of its own: implements gradwire/mpi.h
 

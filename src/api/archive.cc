@@ -7,7 +7,7 @@
 #include <unordered_set>
 
 #include "api/frame_access.h"
-#include "api/near_names.h"
+#include "base/near_names.h"
 #include "api/source_header.h"
 #include "base/fail.h"
 #include "gradwire/frame.h"

@@ -242,7 +242,7 @@ INSTANTIATE_TEST_SUITE_P(
                     BadOptions{"level", "'level' has no value"},
                     BadOptions{"level=2,level=3", "'level' is given twice"},
                     BadOptions{"level=two", "level='two' is no whole number"},
-                    BadOptions{"level=99999999999", "is no whole number"},
+                    BadOptions{"level=99999999999", "level: 99999999999 given"},
                     BadOptions{"level=2,", "'' has no value"},
                     BadOptions{"checksum=maybe", "neither true nor false"},
                     BadOptions{"zeros=bitmaps", "did you mean 'bitmap'"},

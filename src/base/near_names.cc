@@ -1,4 +1,4 @@
-#include "api/near_names.h"
+#include "base/near_names.h"
 
 #include <algorithm>
 #include <cstddef>

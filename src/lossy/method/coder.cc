@@ -1,0 +1,152 @@
+#include "lossy/method/coder.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/clones.h"
+#include "base/fail.h"
+#include "base/half.h"
+#include "base/hash.h"
+
+namespace gradwire::lossy {
+namespace {
+
+using feedback::FeedbackKind;
+
+ByteSpan bytes_of(std::string_view text) noexcept {
+  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
+
+feedback::FeedbackOptions feedback_of(const Recipe& recipe, unsigned world, bool is_dense) {
+  feedback::FeedbackOptions options = recipe.feedback;
+  options.world = world;
+  if (is_dense) options.kind = FeedbackKind::none;
+  return options;
+}
+
+GRADWIRE_CLONES void multiply(float* values, std::size_t n, float factor) noexcept {
+  for (std::size_t i = 0; i < n; ++i) values[i] *= factor;
+}
+
+void to_elements(std::span<const float> values, DType dtype, Bytes& elements) {
+  elements.resize(values.size() * element_size(dtype));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (dtype == DType::f32) store(elements.data() + 4 * i, values[i]);
+    if (dtype == DType::bf16) store(elements.data() + 2 * i, to_bf16(values[i]));
+    if (dtype == DType::f16) store(elements.data() + 2 * i, to_f16(values[i]));
+  }
+}
+
+}  // namespace
+
+TensorCoder::TensorCoder(const Recipe& recipe, std::string name, std::vector<std::uint64_t> shape,
+                         unsigned rank, unsigned world)
+    : recipe_(recipe),
+      name_(std::move(name)),
+      shape_(std::move(shape)),
+      rank_(rank),
+      world_(world),
+      name_hash_(hash64(bytes_of(name_))),
+      feedback_(feedback_of(recipe, world, recipe.is_dense(shape_)), name_, shape_) {}
+
+bool TensorCoder::is_dense(std::uint64_t step) const noexcept {
+  return recipe_.is_dense_step(step) || recipe_.is_dense(shape_);
+}
+
+std::uint64_t TensorCoder::seed_of(std::uint64_t step, bool shared) const noexcept {
+  const std::uint64_t common = splitmix(name_hash_ ^ splitmix(step));
+  return shared ? common : splitmix(common + 1 + rank_);
+}
+
+void TensorCoder::refuse(std::span<const float> gradient) const {
+  const auto found = std::ranges::find_if(gradient, [](float v) { return !std::isfinite(v); });
+  if (found == gradient.end())
+    fail(ErrorKind::invalid_argument, "{}: gradient and what is kept of earlier ones overflow",
+         name_);
+  fail(ErrorKind::invalid_argument,
+       "{}: element {} of the gradient is {}; nan=pass sends such tensors exactly", name_,
+       found - gradient.begin(), *found);
+}
+
+void TensorCoder::select_elements(std::span<const float> values, const CoderStep& step,
+                                  CoderMemory& memory) {
+  SelectOptions options = recipe_.select;
+  if (options.selector == Selector::all) return;
+  const double keep = step.keep.value_or(recipe_.keep_at(step.step));
+  options.count = count_for_keep(keep, values.size());
+  options.seed = seed_of(step.step, options.selector == Selector::random_k);
+  select(values, options, sidco_, memory.select, sent_);
+}
+
+std::span<const float> TensorCoder::gather(std::span<const float> values,
+                                           CoderMemory& memory) const {
+  if (recipe_.select.selector == Selector::all) return values;
+  memory.gathered.resize(sent_.size());
+  for (std::size_t i = 0; i < sent_.size(); ++i) memory.gathered[i] = values[sent_[i]];
+  if (recipe_.scaled && !sent_.empty())
+    multiply(
+        memory.gathered.data(), sent_.size(),
+        static_cast<float>(static_cast<double>(values.size()) / static_cast<double>(sent_.size())));
+  return memory.gathered;
+}
+
+BodyBytes TensorCoder::encode_exact(std::span<const float> gradient, DType dtype, BodyEnd end,
+                                    CoderMemory& memory, Bytes& out) const {
+  to_elements(gradient, dtype, memory.coded.symbols);
+  CompressOptions options;
+  options.checksum = end != BodyEnd::none && end != BodyEnd::bare;
+  const std::size_t before = out.size();
+  lossless::encode_tensor({dtype, shape_, memory.coded.symbols}, options, true, memory.exact, out);
+  const std::uint64_t bytes = out.size() - before;
+  return {
+      .elements = gradient.size(), .selected = gradient.size(), .values = bytes, .whole = bytes};
+}
+
+BodyBytes TensorCoder::encode(std::span<const float> gradient, DType dtype, const CoderStep& step,
+                              BodyEnd end, CoderMemory& memory, Bytes& out) {
+  commit();
+  if (is_dense(step.step)) return encode_exact(gradient, dtype, end, memory, out);
+  const auto values = feedback_.before(gradient, step.facts);
+  if (!values) {
+    if (recipe_.non_finite == NonFinite::refuse) refuse(gradient);
+    return encode_exact(gradient, dtype, end, memory, out);
+  }
+  select_elements(*values, step, memory);
+  const std::span<const float> chosen = gather(*values, memory);
+  const bool shared = recipe_.select.selector == Selector::random_k;
+  if (!code_values(chosen, recipe_.values, {seed_of(step.step, false), 0}, memory.codes,
+                   memory.coded))
+    refuse(chosen);
+  const bool all = recipe_.select.selector == Selector::all;
+  Outline outline{.dtype = dtype, .dims = shape_};
+  if (!all) {
+    outline.selection = shared ? Selection::drawn : Selection::gaps;
+    outline.indices = sent_;
+    outline.seed = seed_of(step.step, true);
+  }
+  const BodyBytes bytes = write_body(outline, memory.coded, end, out.size(), memory.body, out);
+  if (feedback_.options().kind == FeedbackKind::none) return bytes;
+  values_.resize(chosen.size());
+  restore_values(memory.coded.rule, memory.coded.symbols, memory.coded.scales, values_);
+  pending_ = all ? Pending::all : Pending::some;
+  return bytes;
+}
+
+void TensorCoder::commit() {
+  if (pending_ == Pending::all) feedback_.after(values_);
+  if (pending_ == Pending::some) feedback_.after(sent_, values_);
+  pending_ = Pending::nothing;
+}
+
+void TensorCoder::finish_dense(std::span<float> mean) {
+  if (recipe_.feedback.kind != FeedbackKind::dgc || recipe_.feedback.momentum == 0) return;
+  dense_momentum_.resize(mean.size(), 0.0F);
+  const float m = recipe_.feedback.momentum;
+  for (std::size_t i = 0; i < mean.size(); ++i) {
+    const float u = m * dense_momentum_[i] + mean[i];
+    dense_momentum_[i] = u;
+    mean[i] = recipe_.feedback.nesterov ? m * u + mean[i] : u;
+  }
+}
+
+}  // namespace gradwire::lossy

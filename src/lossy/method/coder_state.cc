@@ -1,0 +1,79 @@
+// A coder's state as bytes, and dealt out anew.
+#include <algorithm>
+
+#include "base/fail.h"
+#include "lossy/method/coder.h"
+
+namespace gradwire::lossy {
+namespace {
+
+constexpr std::uint8_t kVersion = 1;
+
+void write_floats(std::span<const float> values, ByteWriter& out) {
+  out.varint(values.size());
+  out.bytes({reinterpret_cast<const std::uint8_t*>(values.data()), values.size_bytes()});
+}
+
+std::vector<float> read_floats(ByteReader& in, const char* field, std::size_t wanted) {
+  const std::size_t count = static_cast<std::size_t>(in.varint(field));
+  if (count != 0 && count != wanted)
+    fail(ErrorKind::invalid_argument, "{}: {} values in the state, the tensor has {}", field, count,
+         wanted);
+  const ByteSpan bytes = in.bytes(field, count * sizeof(float));
+  std::vector<float> values(count);
+  if (count > 0) std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+}  // namespace
+
+Bytes TensorCoder::save() const {
+  if (pending_ != Pending::nothing) {
+    TensorCoder committed = *this;
+    committed.commit();
+    return committed.save();
+  }
+  Bytes bytes;
+  ByteWriter out(bytes);
+  out.u8(kVersion);
+  const Bytes kept = feedback_.save();
+  out.varint(kept.size());
+  out.bytes(kept);
+  out.varint(sidco_.stages);
+  out.varint(sidco_.steps);
+  out.u64(std::bit_cast<std::uint64_t>(sidco_.ratio_sum));
+  out.u64(std::bit_cast<std::uint64_t>(sidco_.correction));
+  write_floats(dense_momentum_, out);
+  return bytes;
+}
+
+void TensorCoder::load(ByteSpan bytes) {
+  ByteReader in(bytes);
+  const unsigned version = in.u8("version");
+  if (version != kVersion)
+    fail(ErrorKind::unsupported, "{}: state of version {}, known is {}", name_, version, kVersion);
+  TensorCoder fresh(recipe_, name_, shape_, rank_, world_);
+  fresh.feedback_.load(in.bytes("feedback", static_cast<std::size_t>(in.varint("feedback"))));
+  fresh.sidco_.stages = static_cast<unsigned>(in.count("stages", UINT32_MAX));
+  fresh.sidco_.steps = static_cast<unsigned>(in.count("steps", UINT32_MAX));
+  fresh.sidco_.ratio_sum = std::bit_cast<double>(in.u64("ratio_sum"));
+  fresh.sidco_.correction = std::bit_cast<double>(in.u64("correction"));
+  fresh.dense_momentum_ = read_floats(in, "momentum", elements());
+  in.expect_end("state");
+  *this = std::move(fresh);
+}
+
+TensorCoder TensorCoder::merge(std::span<const TensorCoder* const> old, unsigned new_world,
+                               unsigned rank) {
+  if (old.empty()) fail(ErrorKind::invalid_argument, "merge: no state given");
+  std::vector<const feedback::Feedback*> parts;
+  for (const TensorCoder* coder : old) parts.push_back(&coder->feedback_);
+  const TensorCoder& first = *old.front();
+  TensorCoder merged(first.recipe_, first.name_, first.shape_, rank, new_world);
+  merged.feedback_ = feedback::Feedback::merge(parts, new_world, rank);
+  merged.sidco_ = old[rank % old.size()]->sidco_;
+  merged.dense_momentum_ = first.dense_momentum_;  // the same on all ranks
+  return merged;
+}
+
+}  // namespace gradwire::lossy
