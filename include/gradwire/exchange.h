@@ -88,11 +88,22 @@ struct GroupBytes {
   std::uint64_t payload = 0;  ///< what it was encoded to, sent or not
 };
 
+/// What a lossy method sent of this rank's tensors, once, whatever the number of receivers.
+struct LossyBytes {
+  std::uint64_t elements = 0;  ///< of tensors that were coded
+  std::uint64_t selected = 0;  ///< of these, sent
+  std::uint64_t index = 0;     ///< bytes that say which
+  std::uint64_t values = 0;    ///< bytes of their values, scales included
+  std::uint64_t frames = 0;    ///< bytes around them
+  std::uint64_t exact = 0;     ///< bytes of tensors that went exactly
+};
+
 /// Bytes of one exchange, by the way they went, and where its time went.
 struct ExchangeStats {
   WayBytes to_owners;              ///< values, to those that add
   WayBytes from_owners;            ///< sums, sent back; what all_gather sends
   std::vector<GroupBytes> groups;  ///< by BucketTensor::group
+  LossyBytes lossy;                ///< of LossyBucket
   double encode_s = 0, decode_s = 0;
 };
 

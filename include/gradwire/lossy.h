@@ -15,6 +15,10 @@
 
 namespace gradwire {
 
+namespace exchange {
+struct LossyParameters;  // of the library itself
+}
+
 /// True for a spec that names a lossy method, whatever its parameters; false for "lossless", "none"
 /// and unknown names.
 bool is_lossy_method(std::string_view spec) noexcept;
@@ -74,8 +78,7 @@ class LossyState {
 
  private:
   friend class LossyBucket;
-  struct State;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<exchange::LossyParameters> state_;
 };
 
 /// A parameter in a bucket.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/fail.h"
+#include "exchange/flows.h"
 #include "exchange/handlers.h"
 #include "exchange/settings.h"
 
@@ -38,80 +39,24 @@ struct ExchangeBucket::State {
 namespace {
 
 constexpr std::uint32_t kFirstRoom = 4096;
-/// Message m of the way back is posted behind message m + kLag - 1 of the way there: its header
-/// announces lengths up to message m + 4, so that those pieces must have been added, and four
-/// messages are still on their way.
-constexpr std::size_t kLag = 10;
 
-/// One or two flows, the second one some messages behind the first, then the scaling that a rule
-/// leaves for the end. The order of steps follows from the numbers of messages alone.
-class Flows final : public Exchange {
+/// The flows of a bucket's exact exchange, and the scaling that its rule leaves for the end.
+class ExactFlows final : public exchange::Flows {
  public:
   /// `sums`: the part of the bucket that holds sums in the end.
-  Flows(PieceCoder& coder, const AdditionRule& rule, std::span<std::uint8_t> data,
-        std::span<std::uint8_t> sums)
-      : rule_(rule), sums_(sums), memory_(coder, data.data(), stats_) {}
-
-  void add(const exchange::FlowShape& shape, std::unique_ptr<exchange::PieceHandler> handler,
-           Rooms& rooms, WayBytes ExchangeStats::* way) {
-    handlers_.push_back(std::move(handler));
-    flows_.emplace_back(shape, *handlers_.back(), rooms, failure_, stats_.*way);
-  }
+  ExactFlows(PieceCoder& coder, const AdditionRule& rule, std::span<std::uint8_t> data,
+             std::span<std::uint8_t> sums)
+      : rule_(rule), sums_(sums), memory_(coder, data.data(), counters()) {}
   exchange::BucketMemory& memory() noexcept { return memory_; }
 
-  std::optional<ExchangeStep> next() override {
-    if (done()) return std::nullopt;
-    const std::size_t at = due();
-    if (at == 1 && !is_added(flows_[1].posted() + exchange::kAhead)) return std::nullopt;
-    std::optional<ExchangeStep> step = flows_[at].next(completed_ + in_flight_.size());
-    if (step) in_flight_.push_back(at);
-    return step;
-  }
-  void complete(std::uint64_t id, std::span<const std::uint8_t> received) override {
-    if (done() || id != completed_ || in_flight_.empty()) {
-      fail(ErrorKind::invalid_argument, "step {} completed; steps {} to {} are in flight", id,
-           completed_, completed_ + in_flight_.size());
-    }
-    ++completed_;
-    exchange::Flow& flow = flows_[in_flight_.front()];
-    in_flight_.pop_front();
-    flow.complete(received);
-    lost_ = flow.lost();
-    if (!lost_ && done() && !failure_.error())
-      exchange::scale(rule_, sums_.data(), sums_.size() / element_size(rule_.dtype));
-  }
-  bool done() const noexcept override {
-    return lost_ || std::ranges::all_of(flows_, [](const auto& flow) { return flow.done(); });
-  }
-  bool lost() const noexcept override { return lost_; }
-  void cancel(ErrorKind kind, const std::string& message) override { failure_.note(kind, message); }
-  const std::optional<Error>& error() const noexcept override { return failure_.error(); }
-  const ExchangeStats& stats() const noexcept override { return stats_; }
-
  private:
-  /// The flow whose message is posted next.
-  std::size_t due() const noexcept {
-    const exchange::Flow& first = flows_[0];
-    if (flows_.size() == 1) return 0;
-    const bool behind = first.posted() < flows_[1].posted() + kLag;
-    return behind && first.posted() < first.messages() ? 0 : 1;
-  }
-  /// Whether this rank's pieces up to k have come from all ranks: piece 0 ends in message 1.
-  bool is_added(std::size_t k) const noexcept {
-    const exchange::Flow& first = flows_[0];
-    return first.completed() >= std::min(std::max<std::size_t>(k + 1, 2), first.messages());
+  void finish() override {
+    exchange::scale(rule_, sums_.data(), sums_.size() / element_size(rule_.dtype));
   }
 
   AdditionRule rule_;
   std::span<std::uint8_t> sums_;
-  ExchangeStats stats_;
-  exchange::Failure failure_;
   exchange::BucketMemory memory_;
-  std::vector<std::unique_ptr<exchange::PieceHandler>> handlers_;
-  std::deque<exchange::Flow> flows_;
-  std::deque<std::size_t> in_flight_;  ///< flows of the steps that have not completed
-  std::uint64_t completed_ = 0;
-  bool lost_ = false;
 };
 
 std::size_t most_pieces(const std::vector<Shard>& shards) {
@@ -242,8 +187,8 @@ std::unique_ptr<Exchange> ExchangeBucket::two_shot(std::span<std::uint8_t> data,
                                                    std::uint32_t step) {
   State& s = *state_;
   check_memory(bytes(), data);
-  auto reduce = std::make_unique<Flows>(s.coder, s.rule, data,
-                                        sums_of(s.ownership, s.rank, s.coder.width(), data));
+  auto reduce = std::make_unique<ExactFlows>(s.coder, s.rule, data,
+                                             sums_of(s.ownership, s.rank, s.coder.width(), data));
   if (s.world == 1 || data.empty()) return reduce;
   reduce->add(s.flow(step, 1, most_pieces(s.ownership.shards)),
               exchange::to_owners(reduce->memory(), s.rule, s.ownership, s.rank), s.to_owners,
@@ -262,7 +207,7 @@ std::unique_ptr<Exchange> ExchangeBucket::gather_merge(std::span<std::uint8_t> d
          "roles: given; gather_merge has no servers, use two_shot or leave them out");
   }
   check_memory(bytes(), data);
-  auto reduce = std::make_unique<Flows>(s.coder, s.rule, data, data);
+  auto reduce = std::make_unique<ExactFlows>(s.coder, s.rule, data, data);
   if (s.world == 1 || data.empty()) return reduce;
   reduce->add(s.flow(step, 3, s.whole.size()),
               exchange::to_all(reduce->memory(), s.rule, s.whole, s.ownership.roles, s.rank),
@@ -276,7 +221,8 @@ std::unique_ptr<Exchange> ExchangeBucket::reduce_scatter(std::span<std::uint8_t>
   check_even(s.even_shards);
   check_memory(bytes(), data);
   const std::size_t shard = data.size() / s.world;
-  auto reduce = std::make_unique<Flows>(s.coder, s.rule, data, data.subspan(s.rank * shard, shard));
+  auto reduce =
+      std::make_unique<ExactFlows>(s.coder, s.rule, data, data.subspan(s.rank * shard, shard));
   if (s.world == 1 || data.empty()) return reduce;
   reduce->add(s.flow(step, 1, most_pieces(s.ownership.shards)),
               exchange::to_owners(reduce->memory(), s.rule, s.ownership, s.rank), s.to_owners,
@@ -289,7 +235,7 @@ std::unique_ptr<Exchange> ExchangeBucket::all_gather(std::span<std::uint8_t> dat
   State& s = *state_;
   check_even(s.even_shards);
   check_memory(bytes(), data);
-  auto gather = std::make_unique<Flows>(s.coder, s.rule, data, data.first(0));
+  auto gather = std::make_unique<ExactFlows>(s.coder, s.rule, data, data.first(0));
   if (s.world == 1 || data.empty()) return gather;
   gather->add(s.flow(step, 2, most_pieces(s.ownership.shards)),
               exchange::from_owners(gather->memory(), s.ownership, s.rank), s.from_owners,

@@ -1,25 +1,12 @@
 #include "exchange/handlers.h"
 
-#include <chrono>
 #include <map>
+
+#include "exchange/shared_payloads.h"
+#include "exchange/timer.h"
 
 namespace gradwire::exchange {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-/// Adds its lifetime to a number of seconds.
-class Timer {
- public:
-  explicit Timer(double& seconds) : seconds_(seconds), start_(Clock::now()) {}
-  ~Timer() { seconds_ += std::chrono::duration<double>(Clock::now() - start_).count(); }
-  Timer(const Timer&) = delete;
-  Timer& operator=(const Timer&) = delete;
-
- private:
-  double& seconds_;
-  Clock::time_point start_;
-};
 
 std::uint64_t first_of(const Piece& piece) { return piece.parts.front().first; }
 
@@ -57,37 +44,6 @@ class ShardSum {
   const Roles& roles_;
   unsigned rank_;
   std::map<std::size_t, Waiting> waiting_;
-};
-
-/// A payload that goes to every peer is made once.
-class SharedPayloads {
- public:
-  SharedPayloads(BucketMemory& memory, const Shard& shard, std::size_t receivers,
-                 WayBytes ExchangeStats::* way)
-      : memory_(memory), shard_(shard), receivers_(receivers), way_(way) {}
-
-  Bytes encode(std::size_t k) {
-    auto entry = payloads_.find(k);
-    if (entry == payloads_.end()) {
-      Bytes bytes = memory_.encode(shard_[k], receivers_, way_);
-      entry = payloads_.emplace(k, Payload{std::move(bytes), receivers_}).first;
-    }
-    if (--entry->second.left > 0) return entry->second.bytes;
-    Bytes bytes = std::move(entry->second.bytes);
-    payloads_.erase(entry);
-    return bytes;
-  }
-
- private:
-  struct Payload {
-    Bytes bytes;
-    std::size_t left = 0;
-  };
-  BucketMemory& memory_;
-  const Shard& shard_;
-  std::size_t receivers_;
-  WayBytes ExchangeStats::* way_;
-  std::map<std::size_t, Payload> payloads_;
 };
 
 class ToOwners final : public PieceHandler {
@@ -131,7 +87,8 @@ class FromOwners final : public PieceHandler {
         roles_(ownership.roles),
         rank_(rank),
         own_(shards_[rank]),
-        payloads_(memory, own_, roles_.other_workers(rank), &ExchangeStats::from_owners) {}
+        receivers_(roles_.other_workers(rank)),
+        payloads_(receivers_) {}
   std::size_t pieces_to(unsigned peer) const override {
     return roles_.works(peer) ? own_.size() : 0;
   }
@@ -141,7 +98,10 @@ class FromOwners final : public PieceHandler {
   std::size_t bound_from(unsigned peer, std::size_t k) const override {
     return memory_.bound(shards_[peer][k]);
   }
-  Bytes encode(unsigned, std::size_t k) override { return payloads_.encode(k); }
+  Bytes encode(unsigned, std::size_t k) override {
+    return payloads_.get(
+        k, [&] { return memory_.encode(own_[k], receivers_, &ExchangeStats::from_owners); });
+  }
   void take(unsigned peer, std::size_t k, ByteSpan payload) override {
     const Piece& piece = shards_[peer][k];
     memory_.decode(piece, payload, memory_.at(piece));
@@ -153,6 +113,7 @@ class FromOwners final : public PieceHandler {
   const Roles& roles_;
   unsigned rank_;
   const Shard& own_;
+  std::size_t receivers_;
   SharedPayloads payloads_;
 };
 
@@ -162,14 +123,18 @@ class ToAll final : public PieceHandler {
         unsigned rank)
       : memory_(memory),
         whole_(whole),
-        payloads_(memory, whole, rule.world - 1, &ExchangeStats::to_owners),
+        receivers_(rule.world - 1),
+        payloads_(receivers_),
         sum_(memory, rule, whole, roles, rank) {}
   std::size_t pieces_to(unsigned) const override { return whole_.size(); }
   std::size_t pieces_from(unsigned) const override { return whole_.size(); }
   std::size_t bound_from(unsigned, std::size_t k) const override {
     return memory_.bound(whole_[k]);
   }
-  Bytes encode(unsigned, std::size_t k) override { return payloads_.encode(k); }
+  Bytes encode(unsigned, std::size_t k) override {
+    return payloads_.get(
+        k, [&] { return memory_.encode(whole_[k], receivers_, &ExchangeStats::to_owners); });
+  }
   void take(unsigned peer, std::size_t k, ByteSpan payload) override {
     sum_.take(peer, k, payload);
   }
@@ -177,6 +142,7 @@ class ToAll final : public PieceHandler {
  private:
   BucketMemory& memory_;
   const Shard& whole_;
+  std::size_t receivers_;
   SharedPayloads payloads_;
   ShardSum sum_;
 };

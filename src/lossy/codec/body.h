@@ -57,7 +57,7 @@ struct Outline {
   Selection selection = Selection::all;
   std::span<const std::uint32_t> indices = {};  ///< ascending; of flags, gaps (which may be
                                                 ///< exchanged for one another) and drawn
-  std::uint64_t seed = 0;  ///< drawn
+  std::uint64_t seed = 0;                       ///< drawn
 };
 
 /// How a body ends: docs/format.md 11, `check`.
@@ -134,6 +134,9 @@ struct DecodeMemory {
 };
 
 void decode_body(const Body& body, DecodeMemory& memory, Selected& out);
+
+/// The bits of a value in bf16 or f16, to the nearest; what is finite stays so.
+std::uint16_t to_half(float value, DType dtype) noexcept;
 
 /// The whole tensor: zeros but for what is selected, rounded to the body's dtype.
 void place_values(const Selected& selected, DType dtype, std::span<std::uint8_t> elements);

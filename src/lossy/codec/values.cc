@@ -134,19 +134,18 @@ namespace {
 constexpr float kLargestBf16 = 0x1.fep127F;
 constexpr float kLargestF16 = 65504;
 
-/// The bits of a value in the tensor's dtype; what is finite stays so.
-std::uint16_t to_half(float value, DType dtype) noexcept {
-  const float largest = dtype == DType::bf16 ? kLargestBf16 : kLargestF16;
-  const float fitting = std::isfinite(value) ? std::clamp(value, -largest, largest) : value;
-  return dtype == DType::bf16 ? gradwire::to_bf16(fitting) : gradwire::to_f16(fitting);
-}
-
 void put(float value, DType dtype, std::uint8_t* elements, std::size_t i) noexcept {
   if (dtype == DType::f32) return store(elements + 4 * i, value);
   store(elements + 2 * i, to_half(value, dtype));
 }
 
 }  // namespace
+
+std::uint16_t to_half(float value, DType dtype) noexcept {
+  const float largest = dtype == DType::bf16 ? kLargestBf16 : kLargestF16;
+  const float fitting = std::isfinite(value) ? std::clamp(value, -largest, largest) : value;
+  return dtype == DType::bf16 ? gradwire::to_bf16(fitting) : gradwire::to_f16(fitting);
+}
 
 void place_values(const Selected& selected, DType dtype, std::span<std::uint8_t> elements) {
   std::uint8_t* const out = elements.data();

@@ -1,0 +1,202 @@
+#include "exchange/lossy_state.h"
+
+#include <algorithm>
+
+#include "base/fail.h"
+#include "exchange/settings.h"
+
+namespace gradwire {
+namespace {
+
+constexpr std::uint32_t kMagic = 0x534c5747;  // "GWLS"
+constexpr std::uint8_t kVersion = 1;
+
+/// A state as it lies in bytes.
+struct Saved {
+  std::string spec;
+  unsigned rank = 0, world = 1;
+  std::uint64_t step = 0;
+  struct Tensor {
+    std::vector<std::uint64_t> shape;
+    Bytes state;
+  };
+  std::map<std::string, Tensor, std::less<>> tensors;
+};
+
+std::string read_text(ByteReader& in, const char* field) {
+  const ByteSpan bytes = in.bytes(field, static_cast<std::size_t>(in.count(field, in.left())));
+  return {bytes.begin(), bytes.end()};
+}
+
+void write_text(std::string_view text, ByteWriter& out) {
+  out.varint(text.size());
+  out.bytes({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
+}
+
+Saved parse(ByteSpan bytes) {
+  ByteReader in(bytes);
+  if (in.u32("magic") != kMagic) fail(ErrorKind::corrupt, "state at byte 0: this is no LossyState");
+  if (const unsigned version = in.u8("version"); version != kVersion)
+    fail(ErrorKind::unsupported, "state at byte 4: version {} found, known is {}", version,
+         kVersion);
+  Saved saved;
+  saved.spec = read_text(in, "spec");
+  saved.rank = static_cast<unsigned>(in.count("rank", UINT32_MAX));
+  saved.world = static_cast<unsigned>(in.count("world", UINT32_MAX));
+  saved.step = in.varint("step");
+  const std::uint64_t count = in.count("tensors", in.left());
+  for (std::uint64_t i = 0; i < count; ++i) {
+    std::string name = read_text(in, "name");
+    Saved::Tensor tensor;
+    tensor.shape.resize(static_cast<std::size_t>(in.count("dimensions", 32)));
+    for (std::uint64_t& dim : tensor.shape) dim = in.varint("dim");
+    const ByteSpan state =
+        in.bytes("tensor", static_cast<std::size_t>(in.count("tensor", in.left())));
+    tensor.state.assign(state.begin(), state.end());
+    if (!saved.tensors.emplace(std::move(name), std::move(tensor)).second)
+      fail(ErrorKind::corrupt, "state: a name stands there twice");
+  }
+  in.expect_end("state");
+  return saved;
+}
+
+Bytes serialise(const Saved& saved) {
+  Bytes bytes;
+  ByteWriter out(bytes);
+  out.u32(kMagic);
+  out.u8(kVersion);
+  write_text(saved.spec, out);
+  out.varint(saved.rank);
+  out.varint(saved.world);
+  out.varint(saved.step);
+  out.varint(saved.tensors.size());
+  for (const auto& [name, tensor] : saved.tensors) {
+    write_text(name, out);
+    out.varint(tensor.shape.size());
+    for (const std::uint64_t dim : tensor.shape) out.varint(dim);
+    out.varint(tensor.state.size());
+    out.bytes(tensor.state);
+  }
+  return bytes;
+}
+
+void check_spec(const Saved& saved, std::string_view spec) {
+  if (saved.spec == spec) return;
+  fail(ErrorKind::invalid_argument, "state: it is of '{}', this run's method is '{}'", saved.spec,
+       spec);
+}
+
+void check_shape(std::string_view name, std::span<const std::uint64_t> known,
+                 std::span<const std::uint64_t> given) {
+  if (std::ranges::equal(known, given)) return;
+  fail(ErrorKind::invalid_argument, "{}: shape ({}) given, its state has ({})", name,
+       fmt::join(given, ", "), fmt::join(known, ", "));
+}
+
+}  // namespace
+
+lossy::TensorCoder& exchange::LossyParameters::coder(const LossyTensor& tensor) {
+  if (const auto known = coders.find(tensor.name); known != coders.end()) {
+    check_shape(tensor.name, known->second.shape(), tensor.shape);
+    return known->second;
+  }
+  lossy::TensorCoder coder(recipe, tensor.name, tensor.shape, rank, world);
+  if (const auto waiting = loaded.find(tensor.name); waiting != loaded.end()) {
+    check_shape(tensor.name, waiting->second.shape, tensor.shape);
+    coder.load(waiting->second.state);
+    loaded.erase(waiting);
+  }
+  return coders.emplace(tensor.name, std::move(coder)).first->second;
+}
+
+LossyState::LossyState(std::string_view spec, unsigned rank, unsigned world)
+    : state_(std::make_unique<exchange::LossyParameters>()) {
+  exchange::check_rank(rank, world);
+  state_->recipe = lossy::parse_recipe(spec);
+  state_->rank = rank;
+  state_->world = world;
+}
+LossyState::~LossyState() = default;
+LossyState::LossyState(LossyState&&) noexcept = default;
+LossyState& LossyState::operator=(LossyState&&) noexcept = default;
+
+const std::string& LossyState::spec() const noexcept { return state_->recipe.canonical; }
+std::uint64_t LossyState::step() const noexcept { return state_->step; }
+
+void LossyState::end_step(bool applied) {
+  for (auto& [name, coder] : state_->coders) applied ? coder.commit() : coder.discard();
+  if (applied) ++state_->step;
+}
+
+std::vector<std::uint8_t> LossyState::save() const {
+  Saved saved{state_->recipe.canonical, state_->rank, state_->world, state_->step, {}};
+  for (const auto& [name, coder] : state_->coders)
+    saved.tensors.emplace(
+        name, Saved::Tensor{{coder.shape().begin(), coder.shape().end()}, coder.save()});
+  for (const auto& [name, waiting] : state_->loaded)
+    saved.tensors.emplace(name, Saved::Tensor{waiting.shape, waiting.state});
+  return serialise(saved);
+}
+
+void LossyState::load(std::span<const std::uint8_t> bytes) {
+  Saved saved = parse(bytes);
+  check_spec(saved, state_->recipe.canonical);
+  if (saved.rank != state_->rank || saved.world != state_->world)
+    fail(ErrorKind::invalid_argument,
+         "state: it is that of rank {} of {}, this is rank {} of {}; merge() makes states for "
+         "another number of ranks",
+         saved.rank, saved.world, state_->rank, state_->world);
+  // All of it is read before anything is replaced. Tensors that buckets refer to stay where they
+  // are, so that the references hold.
+  std::vector<std::pair<lossy::TensorCoder*, lossy::TensorCoder>> read;
+  for (auto& [name, coder] : state_->coders) {
+    lossy::TensorCoder fresh(state_->recipe, name, {coder.shape().begin(), coder.shape().end()},
+                             state_->rank, state_->world);
+    if (const auto found = saved.tensors.find(name); found != saved.tensors.end()) {
+      check_shape(name, found->second.shape, coder.shape());
+      fresh.load(found->second.state);
+      saved.tensors.erase(found);
+    }
+    read.emplace_back(&coder, std::move(fresh));
+  }
+  for (auto& [coder, fresh] : read) *coder = std::move(fresh);
+  state_->loaded.clear();
+  for (auto& [name, tensor] : saved.tensors)
+    state_->loaded.emplace(
+        name, exchange::LossyParameters::Loaded{std::move(tensor.shape), std::move(tensor.state)});
+  state_->step = saved.step;
+}
+
+std::vector<std::uint8_t> LossyState::merge(std::span<const std::vector<std::uint8_t>> old,
+                                            unsigned rank, unsigned world) {
+  exchange::check_rank(rank, world);
+  if (old.empty()) fail(ErrorKind::invalid_argument, "merge: no state given");
+  std::vector<Saved> ranks;
+  for (const auto& bytes : old) ranks.push_back(parse(bytes));
+  for (unsigned r = 0; r < ranks.size(); ++r)
+    if (ranks[r].rank != r || ranks[r].world != ranks.size())
+      fail(ErrorKind::invalid_argument, "merge: state {} of {} is that of rank {} of {}", r,
+           ranks.size(), ranks[r].rank, ranks[r].world);
+  const lossy::Recipe recipe = lossy::parse_recipe(ranks.front().spec);
+  Saved merged{ranks.front().spec, rank, world, ranks.front().step, {}};
+  for (const auto& [name, first] : ranks.front().tensors) {
+    std::vector<lossy::TensorCoder> coders;
+    for (unsigned r = 0; r < ranks.size(); ++r) {
+      check_spec(ranks[r], merged.spec);
+      const auto found = ranks[r].tensors.find(name);
+      if (found == ranks[r].tensors.end() || ranks[r].step != merged.step)
+        fail(ErrorKind::invalid_argument, "merge: rank {} has another step, or no state of {}", r,
+             name);
+      check_shape(name, first.shape, found->second.shape);
+      coders.emplace_back(recipe, name, first.shape, r, static_cast<unsigned>(ranks.size()));
+      coders.back().load(found->second.state);
+    }
+    std::vector<const lossy::TensorCoder*> pointers;
+    for (const lossy::TensorCoder& coder : coders) pointers.push_back(&coder);
+    merged.tensors.emplace(
+        name, Saved::Tensor{first.shape, lossy::TensorCoder::merge(pointers, world, rank).save()});
+  }
+  return serialise(merged);
+}
+
+}  // namespace gradwire

@@ -1,0 +1,33 @@
+// What LossyState keeps, for the exchanges that work on it.
+// In: a spec, tensors by name.
+// Out: their coders; all of it as bytes.
+// Assumes: one thread at a time.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "gradwire/lossy.h"
+#include "lossy/method/coder.h"
+
+namespace gradwire::exchange {
+
+struct LossyParameters {
+  lossy::Recipe recipe;
+  unsigned rank = 0, world = 1;
+  std::uint64_t step = 0;
+  std::map<std::string, lossy::TensorCoder, std::less<>> coders;
+  /// Of names that no bucket has named yet.
+  struct Loaded {
+    std::vector<std::uint64_t> shape;
+    Bytes state;
+  };
+  std::map<std::string, Loaded, std::less<>> loaded;
+  lossy::CoderMemory memory;
+
+  /// The coder of a tensor, made when it is first named. Throws invalid_argument where the name
+  /// stands for another shape.
+  lossy::TensorCoder& coder(const LossyTensor& tensor);
+};
+
+}  // namespace gradwire::exchange
