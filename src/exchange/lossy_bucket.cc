@@ -6,7 +6,7 @@
 #include "base/fail.h"
 #include "base/hash.h"
 #include "exchange/flows.h"
-#include "exchange/lossy_gather.h"
+#include "exchange/lossy_owners.h"
 #include "exchange/pieces.h"
 #include "exchange/settings.h"
 
@@ -18,38 +18,44 @@ using exchange::LossyPiece;
 using exchange::Roles;
 using exchange::Rooms;
 
+/// The flows of a lossy exchange; without any the rank is alone and it is done from the start.
+class LossyFlows final : public exchange::Flows {
+ public:
+  ExchangeStats& stats_of_work() noexcept { return counters(); }
+
+  /// Makes a part of the exchange that needs no peer, and notes what fails.
+  template <typename Work>
+  void run(const Work& work) {
+    try {
+      work();
+    } catch (const Error& error) {
+      failure().note(error.kind(), error.what());
+    }
+  }
+};
+
 struct LossyBucket::State {
   LossyParameters& shared;
   DType dtype;
   std::uint64_t elements = 0;
-  std::vector<LossyPiece> pieces;
-  exchange::Place place;  ///< of no step yet
+  std::vector<LossyPart> tensors;
+  std::vector<LossyPiece> pieces;  ///< of gather
+  exchange::LossyShards shards;    ///< of two_shot
+  exchange::Place place;           ///< of no step yet
   Roles roles;
-  Rooms rooms;
+  Rooms to_all, to_owners, from_owners;
 
   void reset_rooms();
+  exchange::FlowShape flow(std::uint32_t step, std::uint8_t phase, std::size_t messages) const;
+  void gather(LossyFlows& flows, const exchange::LossyWork& work, std::uint32_t step);
+  void two_shot(LossyFlows& flows, const exchange::LossyWork& work, std::uint32_t step);
 };
 
 namespace {
 
 constexpr std::uint32_t kMagic = 0x314c5747;  // "GWL1"
 constexpr std::size_t kFirstRoom = 4096;
-constexpr std::uint8_t kPhase = 3;  // everything to everybody
-
-/// The flow of a lossy exchange; without one the rank is alone and it is done from the start.
-class LossyFlows final : public exchange::Flows {
- public:
-  ExchangeStats& stats_of_work() noexcept { return counters(); }
-
-  /// Codes what has no peers, and notes what fails.
-  void run_alone(exchange::LossyGather& gather) {
-    try {
-      gather.run_alone();
-    } catch (const Error& error) {
-      failure().note(error.kind(), error.what());
-    }
-  }
-};
+enum Phase : std::uint8_t { kToOwners = 1, kFromOwners = 2, kToAll = 3 };
 
 void check_dtype(DType dtype) {
   if (dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16) return;
@@ -100,10 +106,50 @@ std::vector<LossyPart> parts_of(LossyParameters& shared, const std::vector<Lossy
 }  // namespace
 
 void LossyBucket::State::reset_rooms() {
-  const std::size_t most = pieces.empty() ? 0 : pieces.front().bound;
-  const auto room = static_cast<std::uint32_t>(std::min(exchange::kPieceHeader + most, kFirstRoom));
-  rooms.send.assign(shared.world, room);
-  rooms.receive.assign(shared.world, room);
+  to_all = to_owners = from_owners = {};
+  const auto first_room = [](const std::vector<LossyPiece>& list) {
+    const std::size_t most = list.empty() ? 0 : list.front().bound;
+    return static_cast<std::uint32_t>(std::min(exchange::kPieceHeader + most, kFirstRoom));
+  };
+  for (unsigned p = 0; p < shared.world; ++p) {
+    to_all.send.push_back(first_room(pieces));
+    to_all.receive.push_back(first_room(pieces));
+    if (shards.empty()) continue;
+    to_owners.send.push_back(first_room(shards[p]));
+    to_owners.receive.push_back(first_room(shards[shared.rank]));
+    from_owners.send.push_back(first_room(shards[shared.rank]));
+    from_owners.receive.push_back(first_room(shards[p]));
+  }
+}
+
+exchange::FlowShape LossyBucket::State::flow(std::uint32_t step, std::uint8_t phase,
+                                             std::size_t messages) const {
+  exchange::FlowShape shape{place, shared.rank, shared.world, std::max<std::size_t>(messages, 2),
+                            roles};
+  shape.place.step = step;
+  shape.place.phase = phase;
+  return shape;
+}
+
+void LossyBucket::State::gather(LossyFlows& flows, const exchange::LossyWork& work,
+                                std::uint32_t step) {
+  auto handler = std::make_unique<exchange::LossyGather>(work, pieces, shared.rank, shared.world);
+  if (shared.world == 1) return flows.run([&] { handler->run_alone(); });
+  flows.add(flow(step, kToAll, pieces.size()), std::move(handler), to_all,
+            &ExchangeStats::to_owners);
+}
+
+void LossyBucket::State::two_shot(LossyFlows& flows, const exchange::LossyWork& work,
+                                  std::uint32_t step) {
+  const auto owners = std::make_shared<exchange::LossyOwners>(work, tensors, shards, shared.rank);
+  flows.run([&] { owners->begin(); });
+  if (shared.world == 1) return flows.run([&] { owners->run_alone(); });
+  std::size_t most = 0;
+  for (const auto& shard : shards) most = std::max(most, shard.size());
+  flows.add(flow(step, kToOwners, most), std::make_unique<exchange::LossyToOwners>(owners),
+            to_owners, &ExchangeStats::to_owners);
+  flows.add(flow(step, kFromOwners, most), std::make_unique<exchange::LossyFromOwners>(owners),
+            from_owners, &ExchangeStats::from_owners);
 }
 
 LossyBucket::LossyBucket(LossyState& state, std::uint32_t index, DType dtype,
@@ -112,14 +158,25 @@ LossyBucket::LossyBucket(LossyState& state, std::uint32_t index, DType dtype,
   LossyParameters& shared = *state.state_;
   const std::uint64_t elements = count_elements(tensors);
   const std::uint64_t agreement = agreement_of(shared, dtype, tensors);
-  std::vector<LossyPiece> pieces =
-      exchange::cut_lossy(parts_of(shared, tensors), shared.recipe, dtype);
+  std::vector<LossyPart> parts = parts_of(shared, tensors);
+  const bool is_gather = shared.recipe.way == lossy::Way::gather;
+  std::vector<LossyPiece> pieces;
+  exchange::LossyShards shards;
+  if (is_gather) {
+    pieces = exchange::cut_lossy(parts, shared.recipe, dtype);
+  } else {
+    shards = exchange::cut_lossy_shards(parts, shared.recipe, dtype, shared.world);
+  }
   state_.reset(new State{shared,
                          dtype,
                          elements,
+                         std::move(parts),
                          std::move(pieces),
-                         {.bucket = index, .phase = kPhase, .agreement = agreement},
+                         std::move(shards),
+                         {.bucket = index, .agreement = agreement},
                          Roles({}, shared.world),
+                         {},
+                         {},
                          {}});
   state_->reset_rooms();
 }
@@ -149,17 +206,12 @@ std::unique_ptr<Exchange> LossyBucket::reduce(std::span<std::uint8_t> data, std:
       data.data(),
       {s.shared.step, facts.keep, {facts.learning_rate_ratio, facts.gradient_norm}},
       flows->stats_of_work()};
-  auto gather =
-      std::make_unique<exchange::LossyGather>(work, s.pieces, s.shared.rank, s.shared.world);
-  if (s.pieces.empty()) return flows;
-  if (s.shared.world == 1) {
-    flows->run_alone(*gather);
-    return flows;
+  if (s.tensors.empty()) return flows;
+  if (s.shards.empty()) {
+    s.gather(*flows, work, step);
+  } else {
+    s.two_shot(*flows, work, step);
   }
-  exchange::FlowShape shape{s.place, s.shared.rank, s.shared.world,
-                            std::max<std::size_t>(s.pieces.size(), 2), s.roles};
-  shape.place.step = step;
-  flows->add(shape, std::move(gather), s.rooms, &ExchangeStats::to_owners);
   return flows;
 }
 

@@ -9,6 +9,18 @@ constexpr std::size_t kSlack = 16;  ///< readable bytes that a decoder wants beh
 
 }  // namespace
 
+void count(const lossy::BodyBytes& bytes, ByteSpan body, LossyBytes& total) {
+  if (!lossy::is_lossy_body(body)) {
+    total.exact += bytes.whole;
+    return;
+  }
+  total.elements += bytes.elements;
+  total.selected += bytes.selected;
+  total.index += bytes.index;
+  total.values += bytes.values + bytes.scales;
+  total.frames += bytes.whole - bytes.index - bytes.values - bytes.scales;
+}
+
 LossyGather::LossyGather(const LossyWork& work, const std::vector<LossyPiece>& pieces,
                          unsigned rank, unsigned world)
     : work_(work),
@@ -50,17 +62,8 @@ void LossyGather::encode_part(const LossyPart& part, Bytes& payload) {
   ByteWriter out(payload);
   out.varint(body_.size());
   out.bytes(body_);
-  LossyBytes& lossy = work_.stats.lossy;
+  count(bytes, body_, work_.stats.lossy);
   work_.stats.to_owners.original += (world_ - 1) * n * width;
-  if (!lossy::is_lossy_body(body_)) {
-    lossy.exact += bytes.whole;
-    return;
-  }
-  lossy.elements += bytes.elements;
-  lossy.selected += bytes.selected;
-  lossy.index += bytes.index;
-  lossy.values += bytes.values + bytes.scales;
-  lossy.frames += bytes.whole - bytes.index - bytes.values - bytes.scales;
 }
 
 /// Adds a piece once it has come from all ranks, this one's own included.

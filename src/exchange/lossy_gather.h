@@ -23,6 +23,9 @@ struct LossyWork {
   ExchangeStats& stats;
 };
 
+/// Adds a body's bytes to what has been sent.
+void count(const lossy::BodyBytes& bytes, ByteSpan body, LossyBytes& total);
+
 class LossyGather final : public PieceHandler {
  public:
   LossyGather(const LossyWork& work, const std::vector<LossyPiece>& pieces, unsigned rank,

@@ -11,6 +11,7 @@
 #include "exchange/loopback.h"
 #include "gradwire/lossy.h"
 #include "gradwire/methods.h"
+#include "lossy/codec/body.h"
 #include "lossy/method/recipe.h"
 
 namespace gradwire {
@@ -227,6 +228,77 @@ TEST(LossyExchange, StatesAreRefusedWhereTheyDoNotBelong) {
   for (std::size_t size = 0; size < saved.size(); size += 97) {
     LossyState cut("topk(keep=0.01)", 0, 2);
     EXPECT_THROW(cut.load(std::span(saved).first(size)), Error);
+  }
+}
+
+/// How far the sum of what was applied is from the sum of the true means, after so many steps.
+double drift(World& ranks, std::uint64_t first, std::uint64_t steps, Floats& missing) {
+  const auto world = static_cast<unsigned>(ranks.states.size());
+  missing.resize(ranks.n, 0.0F);
+  for (std::uint64_t step = first; step < first + steps; ++step) {
+    ranks.step(1000 * step);
+    const Floats mean = true_mean(ranks.n, world, 1000 * step);
+    for (std::size_t i = 0; i < ranks.n; ++i) missing[i] += mean[i] - ranks.data[0][i];
+  }
+  return distance(missing, Floats(ranks.n, 0.0F));
+}
+
+TEST(LossyExchange, FeedbackOnBothSidesKeepsWhatIsMissingSmall) {
+  Floats missing, without;
+  World both("onebit", 3);
+  const double early = drift(both, 0, 40, missing);
+  EXPECT_LT(drift(both, 40, 120, missing), 1.5 * early);
+  World one_sided("onebit(server_feedback=false)", 3);
+  EXPECT_GT(drift(one_sided, 0, 160, without), 2 * distance(missing, Floats(both.n, 0.0F)));
+
+  Floats again;
+  World moved("onebit", 3);
+  drift(moved, 0, 40, again);
+  std::vector<std::vector<std::uint8_t>> saved;
+  for (const auto& state : moved.states) saved.push_back(state->save());
+  // Nor is it lost where there are fewer ranks, and with them other owners.
+  World fewer("onebit", 2);
+  for (unsigned r = 0; r < 2; ++r) fewer.states[r]->load(LossyState::merge(saved, r, 2));
+  for (float& value : again) value *= 1.5F;  // errors are of sums: a mean of 2 has half as much
+  EXPECT_LT(drift(fewer, 40, 120, again), 3 * early);
+}
+
+TEST(LossyExchange, TheMajorityOfSignsCounts) {
+  World ranks("sign(dense_vectors=false)", 3, {{"w", {4}}});
+  ranks.data = {{1, 1, -1, -2}, {1, -1, -1, 4}, {1, -4, 2, 4}};
+  ranks.exchange_all({});
+  // The ranks' mean magnitudes are 5/4, 7/4, 11/4.
+  for (const Floats& values : ranks.data) {
+    EXPECT_GT(values[0], 0);
+    EXPECT_LT(values[1], 0);
+    EXPECT_LT(values[2], 0);
+    EXPECT_GT(values[3], 0);
+    for (const float value : values) EXPECT_NEAR(std::abs(value), 23.0 / 12, 1e-6);
+  }
+}
+
+TEST(LossyExchange, NarrowBucketsAreRoundedAlike) {
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    for (const std::string spec : {"topk(keep=0.1)", "qsgd(way=two_shot)", "efsign"}) {
+      std::vector<std::unique_ptr<LossyState>> states;
+      std::vector<LossyBucket> buckets;
+      std::vector<Bytes> data(3, Bytes(2 * count(kTensors)));
+      std::vector<std::unique_ptr<Exchange>> exchanges;
+      std::vector<Exchange*> pointers;
+      for (unsigned r = 0; r < 3; ++r) {
+        const Floats values = gradient(count(kTensors), r);
+        for (std::size_t i = 0; i < values.size(); ++i)
+          store(&data[r][2 * i], lossy::to_half(values[i], dtype));
+        states.push_back(std::make_unique<LossyState>(spec, r, 3));
+        buckets.emplace_back(*states[r], 0, dtype, kTensors);
+        exchanges.push_back(buckets[r].reduce(data[r], 0));
+        pointers.push_back(exchanges[r].get());
+      }
+      Loopback(pointers, 1).run();
+      EXPECT_FALSE(exchanges[0]->error());
+      EXPECT_EQ(data[0], data[1]);
+      EXPECT_EQ(data[0], data[2]);
+    }
   }
 }
 

@@ -58,14 +58,14 @@ std::uint64_t TensorCoder::seed_of(std::uint64_t step, bool shared) const noexce
   return shared ? common : splitmix(common + 1 + rank_);
 }
 
-void TensorCoder::refuse(std::span<const float> gradient) const {
+void TensorCoder::refuse(std::span<const float> gradient, std::size_t first) const {
   const auto found = std::ranges::find_if(gradient, [](float v) { return !std::isfinite(v); });
   if (found == gradient.end())
     fail(ErrorKind::invalid_argument, "{}: gradient and what is kept of earlier ones overflow",
          name_);
   fail(ErrorKind::invalid_argument,
        "{}: element {} of the gradient is {}; nan=pass sends such tensors exactly", name_,
-       found - gradient.begin(), *found);
+       static_cast<std::ptrdiff_t>(first) + (found - gradient.begin()), *found);
 }
 
 void TensorCoder::select_elements(std::span<const float> values, const CoderStep& step,
@@ -90,13 +90,14 @@ std::span<const float> TensorCoder::gather(std::span<const float> values,
   return memory.gathered;
 }
 
-BodyBytes TensorCoder::encode_exact(std::span<const float> gradient, DType dtype, BodyEnd end,
+BodyBytes TensorCoder::encode_exact(std::span<const float> gradient,
+                                    std::span<const std::uint64_t> shape, DType dtype, BodyEnd end,
                                     CoderMemory& memory, Bytes& out) const {
   to_elements(gradient, dtype, memory.coded.symbols);
   CompressOptions options;
   options.checksum = end != BodyEnd::none && end != BodyEnd::bare;
   const std::size_t before = out.size();
-  lossless::encode_tensor({dtype, shape_, memory.coded.symbols}, options, true, memory.exact, out);
+  lossless::encode_tensor({dtype, shape, memory.coded.symbols}, options, true, memory.exact, out);
   const std::uint64_t bytes = out.size() - before;
   return {
       .elements = gradient.size(), .selected = gradient.size(), .values = bytes, .whole = bytes};
@@ -105,18 +106,18 @@ BodyBytes TensorCoder::encode_exact(std::span<const float> gradient, DType dtype
 BodyBytes TensorCoder::encode(std::span<const float> gradient, DType dtype, const CoderStep& step,
                               BodyEnd end, CoderMemory& memory, Bytes& out) {
   commit();
-  if (is_dense(step.step)) return encode_exact(gradient, dtype, end, memory, out);
+  if (is_dense(step.step)) return encode_exact(gradient, shape_, dtype, end, memory, out);
   const auto values = feedback_.before(gradient, step.facts);
   if (!values) {
-    if (recipe_.non_finite == NonFinite::refuse) refuse(gradient);
-    return encode_exact(gradient, dtype, end, memory, out);
+    if (recipe_.non_finite == NonFinite::refuse) refuse(gradient, 0);
+    return encode_exact(gradient, shape_, dtype, end, memory, out);
   }
   select_elements(*values, step, memory);
   const std::span<const float> chosen = gather(*values, memory);
   const bool shared = recipe_.select.selector == Selector::random_k;
   if (!code_values(chosen, recipe_.values, {seed_of(step.step, false), 0}, memory.codes,
                    memory.coded))
-    refuse(chosen);
+    refuse(chosen, 0);
   const bool all = recipe_.select.selector == Selector::all;
   Outline outline{.dtype = dtype, .dims = shape_};
   if (!all) {
@@ -135,7 +136,14 @@ BodyBytes TensorCoder::encode(std::span<const float> gradient, DType dtype, cons
 void TensorCoder::commit() {
   if (pending_ == Pending::all) feedback_.after(values_);
   if (pending_ == Pending::some) feedback_.after(sent_, values_);
+  for (const auto& [part, error] : server_pending_)
+    std::ranges::copy(error, server_error_.begin() + static_cast<std::ptrdiff_t>(part.first));
+  discard();
+}
+
+void TensorCoder::discard() noexcept {
   pending_ = Pending::nothing;
+  server_pending_.clear();
 }
 
 void TensorCoder::finish_dense(std::span<float> mean) {

@@ -48,11 +48,31 @@ class TensorCoder {
   /// the element, for a gradient that is not finite; the state is then as it was.
   BodyBytes encode(std::span<const float> gradient, DType dtype, const CoderStep& step, BodyEnd end,
                    CoderMemory& memory, Bytes& out);
+  // In parts, for methods that send every element (docs/exchange.md 9.2): `begin_parts`, then each
+  // part once, in any order.
+
+  /// A run of a tensor's elements.
+  struct Range {
+    std::size_t first = 0, n = 0;
+  };
+  /// Takes the whole gradient over, where there is feedback; without, it is looked at part by part.
+  /// `owned`: the parts whose sums this rank makes; what it keeps of sums of others goes with its
+  /// own gradient. Throws as encode does.
+  void begin_parts(std::span<const float> gradient, const CoderStep& step,
+                   std::span<const Range> owned);
+  /// Appends the body of a part, as of a tensor of one dimension. `gradient` is the part's own.
+  BodyBytes encode_part(const Range& part, std::span<const float> gradient, DType dtype,
+                        const CoderStep& step, CoderMemory& memory, Bytes& out);
+  /// Appends the body of the mean of a part that this rank owns, and with `server_feedback` keeps
+  /// what it lacks.
+  BodyBytes encode_mean(const Range& part, std::span<const float> mean, DType dtype,
+                        const CoderStep& step, CoderMemory& memory, Bytes& out);
+
   /// What was encoded has reached all ranks: it is taken from what is kept. Without it, all is
   /// kept, the gradient included. The next `encode` does it by itself.
   void commit();
   /// Nothing was received: the gradient stays in what is kept.
-  void discard() noexcept { pending_ = Pending::nothing; }
+  void discard() noexcept;
 
   /// To be called with the mean of a tensor that went exactly: momentum, where the recipe has its
   /// own. In place.
@@ -76,9 +96,14 @@ class TensorCoder {
   std::uint64_t seed_of(std::uint64_t step, bool shared) const noexcept;
   void select_elements(std::span<const float> values, const CoderStep& step, CoderMemory& memory);
   std::span<const float> gather(std::span<const float> values, CoderMemory& memory) const;
-  [[noreturn]] void refuse(std::span<const float> gradient) const;
-  BodyBytes encode_exact(std::span<const float> gradient, DType dtype, BodyEnd end,
-                         CoderMemory& memory, Bytes& out) const;
+  void take_server_errors(std::span<const TensorCoder* const> old, unsigned rank);
+  void fold_server_error(std::span<const Range> owned, std::vector<float>& gradient);
+  BodyBytes write_part(const Range& part, DType dtype, std::uint64_t seed,
+                       std::span<const float> values, CoderMemory& memory, Bytes& out);
+  /// `first`: the element of the tensor that the values begin at.
+  [[noreturn]] void refuse(std::span<const float> gradient, std::size_t first) const;
+  BodyBytes encode_exact(std::span<const float> gradient, std::span<const std::uint64_t> shape,
+                         DType dtype, BodyEnd end, CoderMemory& memory, Bytes& out) const;
 
   Recipe recipe_;
   std::string name_;
@@ -88,7 +113,10 @@ class TensorCoder {
   feedback::Feedback feedback_;
   SidcoState sidco_;
   std::vector<float> dense_momentum_;
+  std::vector<float> server_error_;  ///< of means that this rank has sent, one an element or none
+  std::vector<std::pair<Range, std::vector<float>>> server_pending_;
   Pending pending_ = Pending::nothing;
+  bool goes_exactly_ = false;  ///< in this step, in parts: its gradient is not finite
   Indices sent_;               ///< of the last step
   std::vector<float> values_;  ///< what receivers decode of them
 };

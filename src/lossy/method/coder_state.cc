@@ -28,7 +28,7 @@ std::vector<float> read_floats(ByteReader& in, const char* field, std::size_t wa
 }  // namespace
 
 Bytes TensorCoder::save() const {
-  if (pending_ != Pending::nothing) {
+  if (pending_ != Pending::nothing || !server_pending_.empty()) {
     TensorCoder committed = *this;
     committed.commit();
     return committed.save();
@@ -44,6 +44,7 @@ Bytes TensorCoder::save() const {
   out.u64(std::bit_cast<std::uint64_t>(sidco_.ratio_sum));
   out.u64(std::bit_cast<std::uint64_t>(sidco_.correction));
   write_floats(dense_momentum_, out);
+  write_floats(server_error_, out);
   return bytes;
 }
 
@@ -59,6 +60,7 @@ void TensorCoder::load(ByteSpan bytes) {
   fresh.sidco_.ratio_sum = std::bit_cast<double>(in.u64("ratio_sum"));
   fresh.sidco_.correction = std::bit_cast<double>(in.u64("correction"));
   fresh.dense_momentum_ = read_floats(in, "momentum", elements());
+  fresh.server_error_ = read_floats(in, "server error", elements());
   in.expect_end("state");
   *this = std::move(fresh);
 }
@@ -73,7 +75,18 @@ TensorCoder TensorCoder::merge(std::span<const TensorCoder* const> old, unsigned
   merged.feedback_ = feedback::Feedback::merge(parts, new_world, rank);
   merged.sidco_ = old[rank % old.size()]->sidco_;
   merged.dense_momentum_ = first.dense_momentum_;  // the same on all ranks
+  merged.take_server_errors(old, rank);
   return merged;
+}
+
+/// Errors of means go with the first ranks' own: there they count once in `old` ranks' sum.
+void TensorCoder::take_server_errors(std::span<const TensorCoder* const> old, unsigned rank) {
+  if (rank != 0) return;
+  for (const TensorCoder* coder : old) {
+    if (coder->server_error_.empty()) continue;
+    server_error_.resize(elements(), 0.0F);
+    for (std::size_t i = 0; i < elements(); ++i) server_error_[i] += coder->server_error_[i];
+  }
 }
 
 }  // namespace gradwire::lossy
