@@ -93,7 +93,8 @@ struct LossyBytes {
   std::uint64_t elements = 0;  ///< of tensors that were coded
   std::uint64_t selected = 0;  ///< of these, sent
   std::uint64_t index = 0;     ///< bytes that say which
-  std::uint64_t values = 0;    ///< bytes of their values, scales included
+  /// Bytes of their values, scales included; of factors, before the exact exchange codes them.
+  std::uint64_t values = 0;
   std::uint64_t frames = 0;    ///< bytes around them
   std::uint64_t exact = 0;     ///< bytes of tensors that went exactly
 };

@@ -6,6 +6,7 @@
 #include "base/fail.h"
 #include "base/hash.h"
 #include "exchange/flows.h"
+#include "exchange/lossy_low_rank.h"
 #include "exchange/lossy_owners.h"
 #include "exchange/pieces.h"
 #include "exchange/settings.h"
@@ -44,6 +45,7 @@ struct LossyBucket::State {
   exchange::Place place;           ///< of no step yet
   Roles roles;
   Rooms to_all, to_owners, from_owners;
+  exchange::RoundBuckets rounds;  ///< of low_rank
 
   void reset_rooms();
   exchange::FlowShape flow(std::uint32_t step, std::uint8_t phase, std::size_t messages) const;
@@ -107,6 +109,7 @@ std::vector<LossyPart> parts_of(LossyParameters& shared, const std::vector<Lossy
 
 void LossyBucket::State::reset_rooms() {
   to_all = to_owners = from_owners = {};
+  for (auto& [layout, bucket] : rounds) bucket.reset();
   const auto first_room = [](const std::vector<LossyPiece>& list) {
     const std::size_t most = list.empty() ? 0 : list.front().bound;
     return static_cast<std::uint32_t>(std::min(exchange::kPieceHeader + most, kFirstRoom));
@@ -164,7 +167,7 @@ LossyBucket::LossyBucket(LossyState& state, std::uint32_t index, DType dtype,
   exchange::LossyShards shards;
   if (is_gather) {
     pieces = exchange::cut_lossy(parts, shared.recipe, dtype);
-  } else {
+  } else if (shared.recipe.way == lossy::Way::two_shot) {
     shards = exchange::cut_lossy_shards(parts, shared.recipe, dtype, shared.world);
   }
   state_.reset(new State{shared,
@@ -175,6 +178,7 @@ LossyBucket::LossyBucket(LossyState& state, std::uint32_t index, DType dtype,
                          std::move(shards),
                          {.bucket = index, .agreement = agreement},
                          Roles({}, shared.world),
+                         {},
                          {},
                          {},
                          {}});
@@ -207,6 +211,12 @@ std::unique_ptr<Exchange> LossyBucket::reduce(std::span<std::uint8_t> data, std:
       {s.shared.step, facts.keep, {facts.learning_rate_ratio, facts.gradient_norm}},
       flows->stats_of_work()};
   if (s.tensors.empty()) return flows;
+  if (s.shared.recipe.way == lossy::Way::low_rank) {
+    exchange::Place place = s.place;
+    place.step = step;
+    return std::make_unique<exchange::LowRankRounds>(work, s.tensors, place, s.shared.rank,
+                                                     s.shared.world, s.rounds);
+  }
   if (s.shards.empty()) {
     s.gather(*flows, work, step);
   } else {

@@ -24,6 +24,13 @@ feedback::FeedbackOptions feedback_of(const Recipe& recipe, unsigned world, bool
   return options;
 }
 
+/// Every parameter starts with another factor, the same on all ranks.
+LowRankOptions low_rank_of(const Recipe& recipe, std::uint64_t name_hash) {
+  LowRankOptions options = recipe.low_rank;
+  options.seed = name_hash;
+  return options;
+}
+
 GRADWIRE_CLONES void multiply(float* values, std::size_t n, float factor) noexcept {
   for (std::size_t i = 0; i < n; ++i) values[i] *= factor;
 }
@@ -47,7 +54,10 @@ TensorCoder::TensorCoder(const Recipe& recipe, std::string name, std::vector<std
       rank_(rank),
       world_(world),
       name_hash_(hash64(bytes_of(name_))),
-      feedback_(feedback_of(recipe, world, recipe.is_dense(shape_)), name_, shape_) {}
+      feedback_(feedback_of(recipe, world, recipe.is_dense(shape_)), name_, shape_) {
+  if (recipe.way == Way::low_rank && !recipe.is_dense(shape_))
+    low_rank_.emplace(low_rank_of(recipe, name_hash_), name_, shape_);
+}
 
 bool TensorCoder::is_dense(std::uint64_t step) const noexcept {
   return recipe_.is_dense_step(step) || recipe_.is_dense(shape_);
@@ -138,12 +148,15 @@ void TensorCoder::commit() {
   if (pending_ == Pending::some) feedback_.after(sent_, values_);
   for (const auto& [part, error] : server_pending_)
     std::ranges::copy(error, server_error_.begin() + static_cast<std::ptrdiff_t>(part.first));
+  low_rank_before_.reset();
   discard();
 }
 
 void TensorCoder::discard() noexcept {
   pending_ = Pending::nothing;
   server_pending_.clear();
+  if (low_rank_before_) low_rank_ = std::move(low_rank_before_);
+  low_rank_before_.reset();
 }
 
 void TensorCoder::finish_dense(std::span<float> mean) {

@@ -68,6 +68,20 @@ class TensorCoder {
   BodyBytes encode_mean(const Range& part, std::span<const float> mean, DType dtype,
                         const CoderStep& step, CoderMemory& memory, Bytes& out);
 
+  // Low rank: begin, then with two rounds proceed, then finish (lossy/low_rank/low_rank.h).
+
+  /// The step's first factor, to be averaged. Throws as encode does.
+  std::span<const float> begin_low_rank(std::span<const float> gradient, const CoderStep& step);
+  /// The second factor from the mean of the first. `gradient` as above.
+  std::span<const float> proceed_low_rank(std::span<const float> gradient,
+                                          std::span<const float> mean);
+  /// Writes the mean of the values from the mean of the last factor.
+  void finish_low_rank(std::span<const float> mean, std::span<float> out);
+  /// Floats of a round's factor in this step.
+  std::size_t low_rank_values(unsigned round) const noexcept {
+    return low_rank_->round_values(round);
+  }
+
   /// What was encoded has reached all ranks: it is taken from what is kept. Without it, all is
   /// kept, the gradient included. The next `encode` does it by itself.
   void commit();
@@ -115,6 +129,7 @@ class TensorCoder {
   std::vector<float> dense_momentum_;
   std::vector<float> server_error_;  ///< of means that this rank has sent, one an element or none
   std::vector<std::pair<Range, std::vector<float>>> server_pending_;
+  std::optional<LowRank> low_rank_, low_rank_before_;  ///< now, and where a step began
   Pending pending_ = Pending::nothing;
   bool goes_exactly_ = false;  ///< in this step, in parts: its gradient is not finite
   Indices sent_;               ///< of the last step

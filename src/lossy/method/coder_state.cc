@@ -28,7 +28,7 @@ std::vector<float> read_floats(ByteReader& in, const char* field, std::size_t wa
 }  // namespace
 
 Bytes TensorCoder::save() const {
-  if (pending_ != Pending::nothing || !server_pending_.empty()) {
+  if (pending_ != Pending::nothing || !server_pending_.empty() || low_rank_before_) {
     TensorCoder committed = *this;
     committed.commit();
     return committed.save();
@@ -45,6 +45,9 @@ Bytes TensorCoder::save() const {
   out.u64(std::bit_cast<std::uint64_t>(sidco_.correction));
   write_floats(dense_momentum_, out);
   write_floats(server_error_, out);
+  const Bytes factors = low_rank_ ? low_rank_->save() : Bytes();
+  out.varint(factors.size());
+  out.bytes(factors);
   return bytes;
 }
 
@@ -61,6 +64,8 @@ void TensorCoder::load(ByteSpan bytes) {
   fresh.sidco_.correction = std::bit_cast<double>(in.u64("correction"));
   fresh.dense_momentum_ = read_floats(in, "momentum", elements());
   fresh.server_error_ = read_floats(in, "server error", elements());
+  const ByteSpan factors = in.bytes("factors", static_cast<std::size_t>(in.varint("factors")));
+  if (fresh.low_rank_) fresh.low_rank_->load(factors);
   in.expect_end("state");
   *this = std::move(fresh);
 }
@@ -74,6 +79,7 @@ TensorCoder TensorCoder::merge(std::span<const TensorCoder* const> old, unsigned
   TensorCoder merged(first.recipe_, first.name_, first.shape_, rank, new_world);
   merged.feedback_ = feedback::Feedback::merge(parts, new_world, rank);
   merged.sidco_ = old[rank % old.size()]->sidco_;
+  merged.low_rank_ = first.low_rank_;              // as this is
   merged.dense_momentum_ = first.dense_momentum_;  // the same on all ranks
   merged.take_server_errors(old, rank);
   return merged;

@@ -86,6 +86,7 @@ double Recipe::keep_at(std::uint64_t step) const noexcept {
 bool Recipe::is_dense(std::span<const std::uint64_t> shape) const noexcept {
   std::uint64_t n = 1;
   for (const std::uint64_t dim : shape) n *= dim;
+  if (way == Way::low_rank && lossy::is_dense(shape, low_rank)) return true;
   return n < dense_below || (dense_vectors && shape.size() < 2) || n == 0;
 }
 

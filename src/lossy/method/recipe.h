@@ -13,6 +13,7 @@
 #include "feedback/feedback.h"
 #include "gradwire/methods.h"
 #include "lossy/codec/code_values.h"
+#include "lossy/low_rank/low_rank.h"
 #include "lossy/select/select.h"
 
 namespace gradwire::lossy {
@@ -21,6 +22,7 @@ namespace gradwire::lossy {
 enum class Way : std::uint8_t {
   gather,    ///< each rank's body goes to all, who decode and add in the order of ranks
   two_shot,  ///< to the owner of a part, who decodes, adds and codes the mean anew
+  low_rank,  ///< exact means of the factors of each matrix
 };
 
 /// What happens to a gradient with a NaN or an infinity.
@@ -44,6 +46,7 @@ struct Recipe {
   bool majority = false;         ///< of signs: the mean becomes its sign times the mean scale
   bool server_feedback = false;  ///< two_shot: owners keep the error of what they send back
   bool force = false;            ///< biased without feedback is no mistake
+  LowRankOptions low_rank{};
   NonFinite non_finite = NonFinite::refuse;
   std::uint64_t dense_below = 0;  ///< tensors of fewer elements go exactly
   bool dense_vectors = false;     ///< tensors of one dimension, or none, go exactly

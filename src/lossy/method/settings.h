@@ -100,5 +100,6 @@ inline Group join(std::initializer_list<Group> groups) {
 // The table's parts.
 std::vector<Entry> sparsifiers();
 std::vector<Entry> quantisers();
+std::vector<Entry> factorisers();
 
 }  // namespace gradwire::lossy

@@ -1,0 +1,135 @@
+#include "exchange/lossy_low_rank.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/fail.h"
+#include "exchange/timer.h"
+
+namespace gradwire::exchange {
+namespace {
+
+/// Each round has a bucket number of its own, so that none takes another's messages for its own.
+constexpr std::uint32_t kRoundBuckets = 0x40000000;
+
+std::span<std::uint8_t> bytes_of(std::vector<float>& values) noexcept {
+  return {reinterpret_cast<std::uint8_t*>(values.data()), values.size() * sizeof(float)};
+}
+
+}  // namespace
+
+LowRankRounds::LowRankRounds(const LossyWork& work, const std::vector<LossyPart>& tensors,
+                             const Place& place, unsigned rank, unsigned world,
+                             RoundBuckets& buckets)
+    : work_{work.recipe, work.memory, work.dtype, work.data, work.step, counters()},
+      tensors_(tensors),
+      place_(place),
+      rank_(rank),
+      world_(world),
+      rounds_(work.recipe.low_rank.kind == lossy::LowRankKind::powersgd ? 2 : 1),
+      buckets_(buckets) {
+  start();
+}
+
+bool LowRankRounds::is_exact(const LossyPart& part) const {
+  return part.coder->is_dense(work_.step.step);
+}
+
+std::span<const float> LowRankRounds::gradient_of(const LossyPart& part) {
+  return as_floats(work_.data + part.first * element_size(work_.dtype), work_.dtype,
+                   static_cast<std::size_t>(part.n), room_);
+}
+
+void LowRankRounds::lay_out(std::size_t round) {
+  layout_.clear();
+  std::uint64_t total = 0;
+  for (const LossyPart& part : tensors_) {
+    const bool exact = is_exact(part);
+    if (exact && round > 0) continue;
+    const std::uint64_t n =
+        exact ? part.n : part.coder->low_rank_values(static_cast<unsigned>(round));
+    layout_.emplace_back(n, !exact);
+    total += n;
+  }
+  buffer_.assign(static_cast<std::size_t>(total), 0.0F);
+}
+
+/// Exact tensors go in the first round, in front of what they follow in the bucket.
+void LowRankRounds::prepare(std::size_t round) {
+  const Timer timer(work_.stats.encode_s);
+  if (round == rounds_) return;
+  before_.swap(buffer_);
+  lay_out(round);
+  fill(round);
+}
+
+void LowRankRounds::fill(std::size_t round) {
+  float* to = buffer_.data();
+  const float* from = before_.data();
+  for (const LossyPart& part : tensors_) {
+    const std::span<const float> gradient = gradient_of(part);
+    if (is_exact(part)) {
+      if (round == 0) to = std::copy(gradient.begin(), gradient.end(), to);
+      if (round == 1) {  // its mean has come already
+        from_floats({from, gradient.size()}, work_.dtype,
+                    work_.data + part.first * element_size(work_.dtype));
+        from += gradient.size();
+      }
+      continue;
+    }
+    std::span<const float> factor;
+    if (round == 0) {
+      factor = part.coder->begin_low_rank(gradient, work_.step);
+    } else {
+      const std::size_t n = part.coder->low_rank_values(0);
+      factor = part.coder->proceed_low_rank(gradient, {from, n});
+      from += n;
+    }
+    to = std::copy(factor.begin(), factor.end(), to);
+  }
+}
+
+std::unique_ptr<Exchange> LowRankRounds::make(std::size_t round) {
+  if (round == rounds_) return nullptr;
+  if (error()) lay_out(round);  // what was filled in so far is of no use
+  auto found = buckets_.find(layout_);
+  if (found == buckets_.end()) {
+    std::vector<BucketTensor> tensors;
+    for (const auto& [n, is_factor] : layout_) tensors.push_back({{n}, is_factor ? 1u : 0u});
+    ExchangeOptions options;
+    options.groups.emplace_back();
+    const auto index = static_cast<std::uint32_t>(place_.bucket * 4 + round) | kRoundBuckets;
+    found = buckets_
+                .emplace(layout_, ExchangeBucket(index, DType::f32, std::move(tensors), rank_,
+                                                 world_, options))
+                .first;
+  }
+  ExchangeBucket& bucket = found->second;
+  return world_ == 2 ? bucket.gather_merge(bytes_of(buffer_), place_.step)
+                     : bucket.two_shot(bytes_of(buffer_), place_.step);
+}
+
+void LowRankRounds::finish() {
+  const Timer timer(work_.stats.decode_s);
+  const float* from = buffer_.data();
+  for (const LossyPart& part : tensors_) {
+    std::uint8_t* const to = work_.data + part.first * element_size(work_.dtype);
+    const auto n = static_cast<std::size_t>(part.n);
+    if (is_exact(part)) {
+      if (rounds_ > 1) continue;
+      from_floats({from, n}, work_.dtype, to);
+      from += n;
+      continue;
+    }
+    const std::size_t values = part.coder->low_rank_values(rounds_ - 1);
+    out_.resize(n);
+    part.coder->finish_low_rank({from, values}, out_);
+    from_floats(out_, work_.dtype, to);
+    from += values;
+    work_.stats.lossy.elements += part.n;
+    work_.stats.lossy.selected += part.n;
+    work_.stats.lossy.values += values * sizeof(float);
+  }
+}
+
+}  // namespace gradwire::exchange

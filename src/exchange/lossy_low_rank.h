@@ -1,0 +1,44 @@
+// Means of matrices by means of their factors (PowerSGD, ACP-SGD).
+// In: a bucket's memory and its tensors' coders.
+// Out: an exchange; in the end the means lie in the bucket.
+// Assumes: what is given by reference outlives it. Factors, and tensors that go exactly, are added
+// by the exact exchange in f32, in the order of ranks: the same bits on all ranks.
+#pragma once
+
+#include <map>
+
+#include "exchange/lossy_gather.h"
+#include "exchange/rounds.h"
+
+namespace gradwire::exchange {
+
+/// The exact exchanges of the rounds, by what they carry: rooms last from step to step. The floats
+/// of each tensor, and whether it is a factor.
+using RoundBuckets = std::map<std::vector<std::pair<std::uint64_t, bool>>, ExchangeBucket>;
+
+class LowRankRounds final : public Rounds {
+ public:
+  LowRankRounds(const LossyWork& work, const std::vector<LossyPart>& tensors, const Place& place,
+                unsigned rank, unsigned world, RoundBuckets& buckets);
+
+ private:
+  void prepare(std::size_t round) override;
+  std::unique_ptr<Exchange> make(std::size_t round) override;
+  void finish() override;
+
+  bool is_exact(const LossyPart& part) const;
+  std::span<const float> gradient_of(const LossyPart& part);
+  /// What a round sends, and where each tensor's share stands in it.
+  void lay_out(std::size_t round);
+  void fill(std::size_t round);
+
+  LossyWork work_;
+  const std::vector<LossyPart>& tensors_;
+  Place place_;
+  unsigned rank_, world_, rounds_;
+  RoundBuckets& buckets_;
+  std::vector<std::pair<std::uint64_t, bool>> layout_;
+  std::vector<float> buffer_, before_, room_, out_;
+};
+
+}  // namespace gradwire::exchange
