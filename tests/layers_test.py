@@ -24,7 +24,8 @@ ORDER = ["base", "simd", STAGES, "frame", "lossless", "lossy", "feedback", "exch
 ALLOWED: dict[str, set[str]] = {layer: set(ORDER[:i]) for i, layer in enumerate(ORDER)}
 ALLOWED["frame"] = {"base"}
 ALLOWED["feedback"] = {"base"}
-for part in ("lossy/select", "lossy/quantise"):  # know values, indices and symbols, no bytes
+# Know values, indices and symbols, no bytes.
+for part in ("lossy/select", "lossy/quantise", "lossy/transform", "lossy/thc"):
     ALLOWED[part] = {"base"}
 ALLOWED["lossy/method"] = ALLOWED["lossy"] | {"lossy", "feedback"}  # puts the parts together
 ALLOWED["api"] = set(ORDER)  # implements the public headers and the C ABI
