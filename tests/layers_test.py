@@ -25,8 +25,8 @@ ALLOWED: dict[str, set[str]] = {layer: set(ORDER[:i]) for i, layer in enumerate(
 ALLOWED["frame"] = {"base"}
 ALLOWED["feedback"] = {"base"}
 # Know values, indices and symbols, no bytes.
-for part in ("lossy/select", "lossy/quantise", "lossy/transform", "lossy/thc"):
-    ALLOWED[part] = {"base"}
+for part in ("select", "quantise", "low_rank", "transform", "thc", "sketch"):
+    ALLOWED[f"lossy/{part}"] = {"base"}
 ALLOWED["lossy/method"] = ALLOWED["lossy"] | {"lossy", "feedback"}  # puts the parts together
 ALLOWED["api"] = set(ORDER)  # implements the public headers and the C ABI
 ALLOWED["mpi"] = set(ORDER)  # a library of its own: implements gradwire/mpi.h
