@@ -8,6 +8,8 @@
 #include "exchange/flows.h"
 #include "exchange/lossy_low_rank.h"
 #include "exchange/lossy_owners.h"
+#include "exchange/lossy_sketch_sum.h"
+#include "exchange/lossy_table_sum.h"
 #include "exchange/pieces.h"
 #include "exchange/settings.h"
 
@@ -45,9 +47,11 @@ struct LossyBucket::State {
   exchange::Place place;           ///< of no step yet
   Roles roles;
   Rooms to_all, to_owners, from_owners;
-  exchange::RoundBuckets rounds;  ///< of low_rank
+  exchange::RoundBuckets rounds;  ///< of the other ways
 
   void reset_rooms();
+  /// Nothing where the method's way has no rounds.
+  std::unique_ptr<Exchange> in_rounds(const exchange::LossyWork& work, std::uint32_t step);
   exchange::FlowShape flow(std::uint32_t step, std::uint8_t phase, std::size_t messages) const;
   void gather(LossyFlows& flows, const exchange::LossyWork& work, std::uint32_t step);
   void two_shot(LossyFlows& flows, const exchange::LossyWork& work, std::uint32_t step);
@@ -155,6 +159,25 @@ void LossyBucket::State::two_shot(LossyFlows& flows, const exchange::LossyWork& 
             from_owners, &ExchangeStats::from_owners);
 }
 
+std::unique_ptr<Exchange> LossyBucket::State::in_rounds(const exchange::LossyWork& work,
+                                                        std::uint32_t step) {
+  exchange::Place at = place;
+  at.step = step;
+  switch (shared.recipe.way) {
+    case lossy::Way::low_rank:
+      return std::make_unique<exchange::LowRankRounds>(work, tensors, at, shared.rank, shared.world,
+                                                       rounds);
+    case lossy::Way::table_sum:
+      return std::make_unique<exchange::TableSumRounds>(work, tensors, at, shared.rank,
+                                                        shared.world, rounds, *shared.table);
+    case lossy::Way::sketch_sum:
+      return std::make_unique<exchange::SketchSumRounds>(work, tensors, at, shared.rank,
+                                                         shared.world, rounds);
+    default:
+      return nullptr;
+  }
+}
+
 LossyBucket::LossyBucket(LossyState& state, std::uint32_t index, DType dtype,
                          std::vector<LossyTensor> tensors) {
   check_dtype(dtype);
@@ -211,12 +234,7 @@ std::unique_ptr<Exchange> LossyBucket::reduce(std::span<std::uint8_t> data, std:
       {s.shared.step, facts.keep, {facts.learning_rate_ratio, facts.gradient_norm}},
       flows->stats_of_work()};
   if (s.tensors.empty()) return flows;
-  if (s.shared.recipe.way == lossy::Way::low_rank) {
-    exchange::Place place = s.place;
-    place.step = step;
-    return std::make_unique<exchange::LowRankRounds>(work, s.tensors, place, s.shared.rank,
-                                                     s.shared.world, s.rounds);
-  }
+  if (auto rounds = s.in_rounds(work, step)) return rounds;
   if (s.shards.empty()) {
     s.gather(*flows, work, step);
   } else {

@@ -7,17 +7,6 @@
 #include "exchange/timer.h"
 
 namespace gradwire::exchange {
-namespace {
-
-/// Each round has a bucket number of its own, so that none takes another's messages for its own.
-constexpr std::uint32_t kRoundBuckets = 0x40000000;
-
-std::span<std::uint8_t> bytes_of(std::vector<float>& values) noexcept {
-  return {reinterpret_cast<std::uint8_t*>(values.data()), values.size() * sizeof(float)};
-}
-
-}  // namespace
-
 LowRankRounds::LowRankRounds(const LossyWork& work, const std::vector<LossyPart>& tensors,
                              const Place& place, unsigned rank, unsigned world,
                              RoundBuckets& buckets)
@@ -92,21 +81,8 @@ void LowRankRounds::fill(std::size_t round) {
 std::unique_ptr<Exchange> LowRankRounds::make(std::size_t round) {
   if (round == rounds_) return nullptr;
   if (error()) lay_out(round);  // what was filled in so far is of no use
-  auto found = buckets_.find(layout_);
-  if (found == buckets_.end()) {
-    std::vector<BucketTensor> tensors;
-    for (const auto& [n, is_factor] : layout_) tensors.push_back({{n}, is_factor ? 1u : 0u});
-    ExchangeOptions options;
-    options.groups.emplace_back();
-    const auto index = static_cast<std::uint32_t>(place_.bucket * 4 + round) | kRoundBuckets;
-    found = buckets_
-                .emplace(layout_, ExchangeBucket(index, DType::f32, std::move(tensors), rank_,
-                                                 world_, options))
-                .first;
-  }
-  ExchangeBucket& bucket = found->second;
-  return world_ == 2 ? bucket.gather_merge(bytes_of(buffer_), place_.step)
-                     : bucket.two_shot(bytes_of(buffer_), place_.step);
+  return start_exact(buckets_, layout_, buffer_, round_index(place_.bucket, round), place_.step,
+                     rank_, world_);
 }
 
 void LowRankRounds::finish() {

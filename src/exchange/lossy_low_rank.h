@@ -5,16 +5,10 @@
 // by the exact exchange in f32, in the order of ranks: the same bits on all ranks.
 #pragma once
 
-#include <map>
-
-#include "exchange/lossy_gather.h"
+#include "exchange/lossy_exact.h"
 #include "exchange/rounds.h"
 
 namespace gradwire::exchange {
-
-/// The exact exchanges of the rounds, by what they carry: rooms last from step to step. The floats
-/// of each tensor, and whether it is a factor.
-using RoundBuckets = std::map<std::vector<std::pair<std::uint64_t, bool>>, ExchangeBucket>;
 
 class LowRankRounds final : public Rounds {
  public:
@@ -37,7 +31,7 @@ class LowRankRounds final : public Rounds {
   Place place_;
   unsigned rank_, world_, rounds_;
   RoundBuckets& buckets_;
-  std::vector<std::pair<std::uint64_t, bool>> layout_;
+  RoundLayout layout_;
   std::vector<float> buffer_, before_, room_, out_;
 };
 

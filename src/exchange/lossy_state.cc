@@ -113,6 +113,10 @@ LossyState::LossyState(std::string_view spec, unsigned rank, unsigned world)
     : state_(std::make_unique<exchange::LossyParameters>()) {
   exchange::check_rank(rank, world);
   state_->recipe = lossy::parse_recipe(spec);
+  if (state_->recipe.way == lossy::Way::table_sum) {
+    state_->table.emplace(state_->recipe.table);
+    lossy::lanes_for(state_->recipe.table.top, world);  // or it says that there are too many ranks
+  }
   state_->rank = rank;
   state_->world = world;
 }

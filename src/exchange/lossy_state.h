@@ -9,6 +9,8 @@
 
 #include "gradwire/lossy.h"
 #include "lossy/method/coder.h"
+#include "lossy/thc/lanes.h"
+#include "lossy/thc/thc.h"
 
 namespace gradwire::exchange {
 
@@ -24,6 +26,7 @@ struct LossyParameters {
   };
   std::map<std::string, Loaded, std::less<>> loaded;
   lossy::CoderMemory memory;
+  std::optional<lossy::TableQuantiser> table;  ///< of table_sum
 
   /// The coder of a tensor, made when it is first named. Throws invalid_argument where the name
   /// stands for another shape.

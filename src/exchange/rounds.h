@@ -27,10 +27,12 @@ class Rounds : public Exchange {
   void start();
   /// Computes what a round sends. May throw; the round is then made all the same, cancelled.
   virtual void prepare(std::size_t round) = 0;
-  /// The round's exchange; nothing behind the last one. Throws nothing.
+  /// The round's exchange; nothing behind the last one, or where no rank goes on.
   virtual std::unique_ptr<Exchange> make(std::size_t round) = 0;
   /// All has come without an error. May throw.
   virtual void finish() = 0;
+  /// This rank cannot make a step that the others wait for.
+  void give_up() noexcept { lost_ = true; }
   ExchangeStats& counters() noexcept { return stats_; }
 
  private:
@@ -41,7 +43,7 @@ class Rounds : public Exchange {
 
   std::unique_ptr<Exchange> current_;
   std::size_t round_ = 0;
-  std::uint64_t base_ = 0;  ///< steps of the rounds before
+  std::uint64_t base_ = 0;   ///< steps of the rounds before
   std::uint64_t steps_ = 0;  ///< of this one, completed
   Failure failure_;
   ExchangeStats stats_;

@@ -341,6 +341,25 @@ TEST(LossyExchange, NotFiniteValuesPassWhereTheyMay) {
   }
 }
 
+TEST(LossyExchange, MeansAreNearTheTruth) {
+  struct Case {
+    const char* spec;
+    double error;  ///< of the mean, over its norm
+  };
+  const std::vector<LossyTensor> tensors{{"weight", {250, 400}}};
+  for (const Case& one :
+       {Case{"thc(rotation=0)", 0.2}, Case{"thc", 0.2}, Case{"qsgd(levels=127)", 0.01},
+        Case{"qgz(bits=8)", 0.02}, Case{"lhc(keep=1,bits=20)", 1e-5}, Case{"cast", 0.004},
+        Case{"natural", 0.35}, Case{"terngrad(clip=0)", 2.0}, Case{"powersgd(start=1)", 1e-6},
+        Case{"randomk(keep=0.5)", 1.1}}) {
+    World ranks(one.spec, 4, tensors);
+    ranks.step(3);
+    const Floats mean = true_mean(ranks.n, 4, 3);
+    EXPECT_LT(distance(ranks.data[0], mean), one.error * distance(mean, Floats(ranks.n, 0.0F)))
+        << one.spec;
+  }
+}
+
 TEST(LossyExchange, ManyRanksAndFewElements) {
   World ranks("dgc(keep=1)", 8, {{"weight", {2, 1}}});
   ranks.step(3);

@@ -68,6 +68,29 @@ class TensorCoder {
   BodyBytes encode_mean(const Range& part, std::span<const float> mean, DType dtype,
                         const CoderStep& step, CoderMemory& memory, Bytes& out);
 
+  // Summed as they are: `take`, for sparse ones `choose`, then what was sent, decoded.
+
+  /// The values to send from. `gradient` itself without feedback. Throws as encode does.
+  std::span<const float> take(std::span<const float> gradient, const CoderStep& step);
+  /// The same once more, in the same step.
+  std::span<const float> values(std::span<const float> gradient) const noexcept {
+    return has_feedback() ? feedback_.error() : gradient;
+  }
+  bool has_feedback() const noexcept {
+    return feedback_.options().kind != feedback::FeedbackKind::none;
+  }
+  /// The elements that the recipe selects of them, ascending.
+  std::span<const std::uint32_t> choose(std::span<const float> values, const CoderStep& step,
+                                        CoderMemory& memory);
+  std::span<const std::uint32_t> chosen() const noexcept { return sent_; }
+  /// What receivers decode of all elements, or of the chosen ones.
+  void note_sent(std::span<const float> decoded);
+  void note_chosen_sent(std::span<const float> decoded);
+  /// For draws of a step: shared by ranks, or this rank's own.
+  std::uint64_t seed_of(std::uint64_t step, bool shared) const noexcept;
+  /// Throws for a gradient that is not finite. `first`: the element of the tensor it begins at.
+  [[noreturn]] void refuse(std::span<const float> gradient, std::size_t first) const;
+
   // Low rank: begin, then with two rounds proceed, then finish (lossy/low_rank/low_rank.h).
 
   /// The step's first factor, to be averaged. Throws as encode does.
@@ -107,15 +130,12 @@ class TensorCoder {
  private:
   enum class Pending : std::uint8_t { nothing, all, some };
 
-  std::uint64_t seed_of(std::uint64_t step, bool shared) const noexcept;
   void select_elements(std::span<const float> values, const CoderStep& step, CoderMemory& memory);
   std::span<const float> gather(std::span<const float> values, CoderMemory& memory) const;
   void take_server_errors(std::span<const TensorCoder* const> old, unsigned rank);
   void fold_server_error(std::span<const Range> owned, std::vector<float>& gradient);
   BodyBytes write_part(const Range& part, DType dtype, std::uint64_t seed,
                        std::span<const float> values, CoderMemory& memory, Bytes& out);
-  /// `first`: the element of the tensor that the values begin at.
-  [[noreturn]] void refuse(std::span<const float> gradient, std::size_t first) const;
   BodyBytes encode_exact(std::span<const float> gradient, std::span<const std::uint64_t> shape,
                          DType dtype, BodyEnd end, CoderMemory& memory, Bytes& out) const;
 

@@ -50,6 +50,13 @@ std::string canonical_form(const Entry& entry, const std::vector<SpecWord>& word
   return text.empty() ? std::string(entry.name) : formatted("{}({})", entry.name, text);
 }
 
+/// Entries are distinct, so that the largest is the number of steps between them at least.
+void check_table(const TableOptions& table) {
+  if (table.top + 1 >= 1u << table.bits) return;
+  fail(ErrorKind::invalid_argument, "top: {} given, at least {} needed for {} bits", table.top,
+       (1u << table.bits) - 1, table.bits);
+}
+
 /// What composes and what does not: see docs/methods.md.
 void check_recipe(const Recipe& recipe) {
   using feedback::FeedbackKind;
@@ -70,6 +77,8 @@ void check_recipe(const Recipe& recipe) {
          "{}: what is sent is biased, and without feedback what is left out is lost; force=true "
          "does it all the same",
          recipe.name);
+  if (recipe.way == Way::table_sum) check_table(recipe.table);
+  if (recipe.way == Way::sketch_sum) check_options(recipe.sketch);
   feedback::check_options(recipe.feedback);
   if (recipe.values) check_options(*recipe.values);
 }

@@ -15,14 +15,18 @@
 #include "lossy/codec/code_values.h"
 #include "lossy/low_rank/low_rank.h"
 #include "lossy/select/select.h"
+#include "lossy/sketch/sketch.h"
+#include "lossy/thc/table.h"
 
 namespace gradwire::lossy {
 
 /// How what the ranks send becomes a mean.
 enum class Way : std::uint8_t {
-  gather,    ///< each rank's body goes to all, who decode and add in the order of ranks
-  two_shot,  ///< to the owner of a part, who decodes, adds and codes the mean anew
-  low_rank,  ///< exact means of the factors of each matrix
+  gather,      ///< each rank's body goes to all, who decode and add in the order of ranks
+  two_shot,    ///< to the owner of a part, who decodes, adds and codes the mean anew
+  low_rank,    ///< exact means of the factors of each matrix
+  table_sum,   ///< integers of a table, after a rotation, summed as they are
+  sketch_sum,  ///< sparse integers on a grid, summed by a sketch
 };
 
 /// What happens to a gradient with a NaN or an infinity.
@@ -47,6 +51,10 @@ struct Recipe {
   bool server_feedback = false;  ///< two_shot: owners keep the error of what they send back
   bool force = false;            ///< biased without feedback is no mistake
   LowRankOptions low_rank{};
+  TableOptions table{};
+  std::size_t rotation = 1024;  ///< table_sum: values that are rotated together, a power of two
+  SketchOptions sketch{};
+  unsigned grid_bits = 16;  ///< sketch_sum: of an integer, with its sign
   NonFinite non_finite = NonFinite::refuse;
   std::uint64_t dense_below = 0;  ///< tensors of fewer elements go exactly
   bool dense_vectors = false;     ///< tensors of one dimension, or none, go exactly

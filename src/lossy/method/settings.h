@@ -101,5 +101,6 @@ inline Group join(std::initializer_list<Group> groups) {
 std::vector<Entry> sparsifiers();
 std::vector<Entry> quantisers();
 std::vector<Entry> factorisers();
+std::vector<Entry> summed();
 
 }  // namespace gradwire::lossy

@@ -1,0 +1,166 @@
+#include "exchange/lossy_sketch_sum.h"
+
+#include <algorithm>
+
+#include "base/fail.h"
+#include "exchange/timer.h"
+
+namespace gradwire::exchange {
+namespace {
+
+template <typename T>
+std::span<std::uint8_t> bytes_of(std::vector<T>& values) noexcept {
+  return {reinterpret_cast<std::uint8_t*>(values.data()), values.size() * sizeof(T)};
+}
+
+}  // namespace
+
+SketchSumRounds::SketchSumRounds(const LossyWork& work, const std::vector<LossyPart>& tensors,
+                                 const Place& place, unsigned rank, unsigned world,
+                                 RoundBuckets& buckets)
+    : work_{work.recipe, work.memory, work.dtype, work.data, work.step, counters()},
+      place_(place),
+      rank_(rank),
+      world_(world),
+      buckets_(buckets),
+      options_(work.recipe.sketch),
+      exact_(work_, tensors) {
+  std::size_t total = 0;
+  for (const LossyPart& part : tensors) {
+    if (part.coder->is_dense(work_.step.step)) continue;
+    items_.push_back({part, total, {}});
+    total += static_cast<std::size_t>(part.n);
+  }
+  magnitudes_.resize(items_.size());
+  integers_.resize(total);
+  index_.resize(lossy::index_bytes(total, options_.block_values));
+  start();
+}
+
+SketchSumRounds::Round SketchSumRounds::round_of(std::size_t round) const noexcept {
+  const std::size_t at = round + (exact_.empty() ? 1 : 0);
+  return static_cast<Round>(std::min<std::size_t>(at, items_.empty() && at > 0 ? 4 : at));
+}
+
+std::span<const float> SketchSumRounds::gradient_of(const LossyPart& part) {
+  return as_floats(work_.data + part.first * element_size(work_.dtype), work_.dtype,
+                   static_cast<std::size_t>(part.n), room_);
+}
+
+void SketchSumRounds::prepare(std::size_t round) {
+  const Timer timer(work_.stats.encode_s);
+  switch (round_of(round)) {
+    case Round::magnitudes:
+      for (std::size_t i = 0; i < items_.size(); ++i) measure(i);
+      return;
+    case Round::index:
+      for (std::size_t i = 0; i < items_.size(); ++i) put_on_grid(i);
+      return mark();
+    case Round::payload:
+      return fill();
+    default:
+      return;
+  }
+}
+
+std::unique_ptr<Exchange> SketchSumRounds::make(std::size_t round) {
+  const std::uint32_t index = round_index(place_.bucket, round);
+  AdditiveBucket bucket{.index = index, .rank = rank_, .world = world_};
+  switch (round_of(round)) {
+    case Round::exact:
+      return exact_.start(buckets_, index, place_.step, rank_, world_);
+    case Round::magnitudes:
+      bucket.reduction = Reduction::i64_max;
+      bucket.elements = magnitudes_.size();
+      return additive(bucket, bytes_of(magnitudes_), place_.step);
+    case Round::index:
+      bucket.reduction = Reduction::u8_or;
+      bucket.elements = index_.size();
+      return additive(bucket, index_, place_.step);
+    case Round::payload:
+      if (!is_planned_) {
+        // An error before the index was there is known to all, and nobody goes on; after a failure
+        // of this rank alone, the others wait for what it cannot make.
+        if (is_filling_) give_up();
+        return nullptr;
+      }
+      bucket.reduction = Reduction::i32_sum;
+      bucket.elements = payload_.size();
+      bucket.most = lossy::payload_bound(plan_, most());
+      return additive(bucket, bytes_of(payload_), place_.step);
+    case Round::end:
+      break;
+  }
+  return nullptr;
+}
+
+/// The values that this rank sends of a tensor, before they are on a grid.
+void SketchSumRounds::measure(std::size_t i) {
+  lossy::TensorCoder& coder = *items_[i].part.coder;
+  const std::span<const float> values = coder.take(gradient_of(items_[i].part), work_.step);
+  const std::span<const std::uint32_t> chosen = coder.choose(values, work_.step, work_.memory);
+  values_.resize(chosen.size());
+  for (std::size_t k = 0; k < chosen.size(); ++k) values_[k] = values[chosen[k]];
+  magnitudes_[i] = lossy::measure_magnitude(values_);
+}
+
+void SketchSumRounds::put_on_grid(std::size_t i) {
+  Item& item = items_[i];
+  lossy::TensorCoder& coder = *item.part.coder;
+  const std::uint32_t limit = std::min(lossy::value_limit(options_, world_), lossy::kMostOnGrid);
+  const std::uint32_t most = std::min(limit, (1u << (work_.recipe.grid_bits - 1)) - 1);
+  const std::span<const float> values = coder.values(gradient_of(item.part));
+  const auto grid = lossy::grid_for(magnitudes_[i], most);
+  if (!grid) coder.refuse(values, 0);
+  item.grid = *grid;
+  const std::span<const std::uint32_t> chosen = coder.chosen();
+  values_.resize(chosen.size());
+  chosen_.resize(chosen.size());
+  for (std::size_t k = 0; k < chosen.size(); ++k) values_[k] = values[chosen[k]];
+  if (!lossy::to_grid(values_, item.grid, chosen_)) coder.refuse(values, 0);
+  for (std::size_t k = 0; k < chosen.size(); ++k) integers_[item.first + chosen[k]] = chosen_[k];
+  if (!lossy::from_grid(chosen_, item.grid, 1, values_)) coder.refuse(values, 0);
+  coder.note_chosen_sent(values_);
+  work_.stats.lossy.elements += item.part.n;
+  work_.stats.lossy.selected += chosen.size();
+}
+
+void SketchSumRounds::mark() {
+  lossy::mark_index(integers_, options_.block_values, index_);
+  own_index_ = index_;
+  work_.stats.lossy.index += index_.size();
+}
+
+std::uint32_t SketchSumRounds::most() const {
+  std::int32_t largest = 1;
+  for (const Item& item : items_) largest = std::max(largest, item.grid.largest);
+  return static_cast<std::uint32_t>(largest);
+}
+
+void SketchSumRounds::fill() {
+  is_filling_ = true;
+  lossy::plan_sketch(index_, integers_.size(), options_, scratch_, plan_);
+  payload_.resize(plan_.payload_values());
+  is_planned_ = true;
+  lossy::fill_payload(plan_, integers_, own_index_, most(), payload_);
+  work_.stats.lossy.values += 4 * payload_.size();
+}
+
+void SketchSumRounds::decode(const Item& item) {
+  const auto n = static_cast<std::size_t>(item.part.n);
+  values_.resize(n);
+  // A mean is not larger than the largest value, which was a float.
+  static_cast<void>(
+      lossy::from_grid(std::span(integers_).subspan(item.first, n), item.grid, world_, values_));
+  from_floats(values_, work_.dtype, work_.data + item.part.first * element_size(work_.dtype));
+}
+
+void SketchSumRounds::finish() {
+  const Timer timer(work_.stats.decode_s);
+  exact_.place();
+  if (items_.empty()) return;
+  lossy::restore_sums(plan_, payload_, integers_);
+  for (const Item& item : items_) decode(item);
+}
+
+}  // namespace gradwire::exchange
