@@ -1,0 +1,33 @@
+// What is fitted to the values: scales and the distribution.
+// In: values and options.
+// Out: a scale a bucket, the model.
+// Assumes: options have passed check_options.
+#pragma once
+
+#include <span>
+
+#include "lossy/gennorm/gennorm.h"
+
+namespace gradwire::lossy {
+
+/// False if a value is NaN or infinite; then scales and model are as they were.
+bool fit(std::span<const float> values, const GennormOptions& options, std::vector<float>& scales,
+         GennormModel& model);
+
+/// The unit of a float type whose largest number is at least `largest` (above 0).
+int covering_exponent(const GennormOptions& options, double largest) noexcept;
+
+/// Units of a float type for values of mean square 1 and a row's beta: the best of a search by
+/// quarter octaves. Kept, thread-safe.
+double best_unit(const GennormOptions& options, unsigned beta_row);
+
+/// Calls `use(bucket, begin, n)` for every bucket of n values.
+template <typename Use>
+void for_each_bucket(const GennormOptions& options, std::size_t n, const Use& use) {
+  const std::size_t step = options.bucket_values == 0 ? n : options.bucket_values;
+  std::size_t bucket = 0;
+  for (std::size_t begin = 0; begin < n; begin += n - begin < step ? n - begin : step)
+    use(bucket++, begin, n - begin < step ? n - begin : step);
+}
+
+}  // namespace gradwire::lossy
