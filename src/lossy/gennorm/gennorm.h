@@ -30,7 +30,7 @@ enum class Grid : std::uint8_t {
 /// How float_bits fits its bias.
 enum class FloatBias : std::uint8_t {
   largest,      ///< so that the largest magnitude of the bucket is not clipped
-  least_error,  ///< so that the mean square error is least under the fitted distribution
+  least_error,  ///< lower while that lessens the mean square error of the bucket
 };
 
 struct GennormOptions {

@@ -76,36 +76,73 @@ GRADWIRE_CLONES void search_blocks(const float* values, std::size_t n, float sca
   }
 }
 
-GRADWIRE_CLONES void float_codes(const float* values, std::size_t n, const FloatType& given,
+/// The constants of a float type. Magnitudes are brought to units of its least number by two
+/// factors, as one may be no float; what then overflows is above its largest.
+struct FloatRounding {
+  float first;
+  float second;
+  unsigned shift;             ///< fraction bits that go
+  std::int32_t least_normal;  ///< as bits, in units
+  std::int32_t largest;       ///< the same
+  std::uint32_t rebias;       ///< bits >> shift of a normal number less its code
+
+  explicit FloatRounding(const FloatType& type) noexcept {
+    const int half = -type.unit_exponent / 2;
+    first = std::bit_cast<float>(static_cast<std::uint32_t>(127 + half) << 23);
+    second =
+        std::bit_cast<float>(static_cast<std::uint32_t>(127 - type.unit_exponent - half) << 23);
+    const unsigned fraction = type.fraction_bits;
+    shift = 23 - fraction;
+    least_normal = static_cast<std::int32_t>((127 + fraction) << 23);
+    rebias = (126 + fraction) << fraction;
+    const std::uint32_t most = (1u << (type.exponent_bits + fraction)) - 1;
+    largest = static_cast<std::int32_t>((most + rebias) << shift);
+  }
+
+  std::uint32_t scaled(float value) const noexcept {
+    return std::bit_cast<std::uint32_t>(std::fabs(value) * first * second);
+  }
+  /// Floats beside 2^23 have steps of 1, a unit.
+  float subnormal(std::uint32_t scaled_bits) const noexcept {
+    const bool is_small = static_cast<std::int32_t>(scaled_bits) < least_normal;
+    return (std::bit_cast<float>(choose(is_small, scaled_bits, 0)) + 0x1p23F) - 0x1p23F;
+  }
+  /// With a carry into the exponent where that is nearest.
+  std::uint32_t normal(std::uint32_t scaled_bits) const noexcept {
+    return (scaled_bits + (1u << (shift - 1)) - 1 + (scaled_bits >> shift & 1)) >> shift;
+  }
+};
+
+GRADWIRE_CLONES void float_codes(const float* values, std::size_t n, const FloatType& type,
                                  std::uint8_t* symbols) noexcept {
-  const FloatType type = given;
-  const unsigned shift = 23 - type.fraction_bits;
+  const FloatRounding rounding(type);
   const auto half = static_cast<std::int32_t>(1u << (type.exponent_bits + type.fraction_bits)) - 1;
-  // In units of the least number, by two factors, as one may be no float.
-  const int first = -type.unit_exponent / 2;
-  const auto one = std::bit_cast<float>(static_cast<std::uint32_t>(127 + first) << 23);
-  const auto two =
-      std::bit_cast<float>(static_cast<std::uint32_t>(127 - type.unit_exponent - first) << 23);
-  // The code of a normal number is its exponent and fraction less those of the least normal one.
-  const std::uint32_t least_normal = (127 + type.fraction_bits) << 23;
-  const auto order = static_cast<std::int32_t>(least_normal);
-  const std::uint32_t rebias = ((127 + type.fraction_bits - 1) << 23) >> shift;
-  constexpr float kMagic = 0x1p23F;  // floats beside it have steps of 1
   for (std::size_t i = 0; i < n; ++i) {
-    const float scaled = std::fabs(values[i]) * one * two;
-    const auto bits = std::bit_cast<std::uint32_t>(scaled);
-    const float small =
-        std::bit_cast<float>(choose(static_cast<std::int32_t>(bits) < order, bits, 0));
-    const auto subnormal = static_cast<std::int32_t>((small + kMagic) - kMagic);
-    const std::uint32_t rounded = (bits + (1u << (shift - 1)) - 1 + (bits >> shift & 1)) >> shift;
-    const auto normal = static_cast<std::int32_t>(rounded - rebias);
-    const auto code = static_cast<std::int32_t>(choose(static_cast<std::int32_t>(bits) < order,
-                                                       static_cast<std::uint32_t>(subnormal),
-                                                       static_cast<std::uint32_t>(normal)));
+    const std::uint32_t bits = rounding.scaled(values[i]);
+    const auto small = static_cast<std::int32_t>(rounding.subnormal(bits));
+    const auto normal = static_cast<std::int32_t>(rounding.normal(bits) - rounding.rebias);
+    const bool is_small = static_cast<std::int32_t>(bits) < rounding.least_normal;
+    const auto code = static_cast<std::int32_t>(
+        choose(is_small, static_cast<std::uint32_t>(small), static_cast<std::uint32_t>(normal)));
     const std::int32_t clipped = std::min(code, half);
     const std::int32_t minus = std::bit_cast<std::int32_t>(values[i]) >> 31;
     symbols[i] = static_cast<std::uint8_t>(half + ((clipped ^ minus) - minus));
   }
+}
+
+GRADWIRE_CLONES double float_errors(const float* values, std::size_t n,
+                                    const FloatType& type) noexcept {
+  const FloatRounding rounding(type);
+  return sum_in_lanes(values, n, [rounding](float value) {
+    const std::uint32_t bits = rounding.scaled(value);
+    const auto small = std::bit_cast<std::uint32_t>(rounding.subnormal(bits));
+    const bool is_small = static_cast<std::int32_t>(bits) < rounding.least_normal;
+    const auto nearest =
+        static_cast<std::int32_t>(choose(is_small, small, rounding.normal(bits) << rounding.shift));
+    const float clipped = std::bit_cast<float>(std::min(nearest, rounding.largest));
+    const double off = double{std::bit_cast<float>(bits)} - double{clipped};
+    return off * off;
+  });
 }
 
 GRADWIRE_CLONES void restore(const std::uint8_t* symbols, std::size_t n, const float* levels,
@@ -146,6 +183,10 @@ void NearestLevel::quantise(const float* values, std::size_t n, float scale,
 void to_float_levels(const float* values, std::size_t n, const FloatType& type,
                      std::uint8_t* symbols) noexcept {
   float_codes(values, n, type, symbols);
+}
+
+double float_error(const float* values, std::size_t n, const FloatType& type) noexcept {
+  return float_errors(values, n, type);
 }
 
 void from_levels(const std::uint8_t* symbols, std::size_t n, std::span<const float> levels,

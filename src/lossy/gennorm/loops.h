@@ -44,6 +44,10 @@ struct FloatType {
 void to_float_levels(const float* values, std::size_t n, const FloatType& type,
                      std::uint8_t* symbols) noexcept;
 
+/// The sum of squared errors of that, in squares of the unit; infinite if a value is that far
+/// above.
+double float_error(const float* values, std::size_t n, const FloatType& type) noexcept;
+
 /// level * scale, at most the largest float.
 void from_levels(const std::uint8_t* symbols, std::size_t n, std::span<const float> levels,
                  float scale, float* values) noexcept;

@@ -14,13 +14,6 @@ namespace gradwire::lossy {
 bool fit(std::span<const float> values, const GennormOptions& options, std::vector<float>& scales,
          GennormModel& model);
 
-/// The unit of a float type whose largest number is at least `largest` (above 0).
-int covering_exponent(const GennormOptions& options, double largest) noexcept;
-
-/// Units of a float type for values of mean square 1 and a row's beta: the best of a search by
-/// quarter octaves. Kept, thread-safe.
-double best_unit(const GennormOptions& options, unsigned beta_row);
-
 /// Calls `use(bucket, begin, n)` for every bucket of n values.
 template <typename Use>
 void for_each_bucket(const GennormOptions& options, std::size_t n, const Use& use) {

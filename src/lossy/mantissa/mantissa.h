@@ -1,7 +1,7 @@
 // Near-lossless floats: fewer fraction bits the further a value's exponent lies below the tensor's
 // largest. What is left belongs to the lossless codec, whose level 2 counts fraction bits.
 // In: f32 values and options.
-// Out: f32 values, rounded to the nearest, ties to even.
+// Out: f32 values, rounded to the nearest, ties to the even pattern.
 // Assumes: nothing of the values: a NaN or an infinity is reported, nothing is rounded then.
 // Rounded once, values stay as they are when rounded again, while none of them was pruned or grew
 // into the octave above the largest. The same bits on every CPU.
@@ -16,10 +16,10 @@
 namespace gradwire::lossy {
 
 struct MantissaOptions {
-  unsigned top_bits = 7;      ///< fraction bits of the largest values, 0 to 23
-  unsigned top_octaves = 4;   ///< octaves from the largest down that keep them, 0 to 255
+  unsigned top_bits = 9;      ///< fraction bits of the largest values, 0 to 23
+  unsigned top_octaves = 0;   ///< octaves below the largest that keep as many, 0 to 255
   float slope = 0.5F;         ///< bits fewer for each octave below, 0 to 23
-  unsigned fewest_bits = 2;   ///< no value keeps fewer, 0 to top_bits
+  unsigned fewest_bits = 3;   ///< no value keeps fewer, 0 to top_bits
   unsigned kept_octaves = 0;  ///< what lies this many octaves below the largest, or more, becomes
                               ///< zero; 1 to 255, 0: nothing does
 };
