@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,10 @@
 
 namespace gradwire::bench {
 
-using Tensor = std::vector<float>;
+struct Tensor {
+  std::vector<float> values;
+  std::vector<std::uint64_t> shape;
+};
 
 /// The text behind `"key":` up to the next of `ends`, from `at` on.
 inline std::string field(const std::string& header, std::size_t at, const std::string& key,
@@ -24,9 +28,9 @@ inline std::string field(const std::string& header, std::size_t at, const std::s
   return header.substr(start, header.find(end, start) - start);
 }
 
-inline Tensor widen(const char* data, std::size_t bytes, const std::string& dtype) {
+inline std::vector<float> widen(const char* data, std::size_t bytes, const std::string& dtype) {
   const std::size_t width = dtype == "F32" ? 4 : 2;
-  Tensor values(bytes / width);
+  std::vector<float> values(bytes / width);
   for (std::size_t i = 0; i < values.size(); ++i) {
     std::uint32_t bits = 0;
     for (std::size_t k = width; k-- > 0;)
@@ -56,7 +60,11 @@ inline std::vector<Tensor> read_tensors(const char* path) {
     const std::string offsets = field(header, at, "data_offsets", ']');
     const std::size_t begin = std::stoull(offsets.substr(offsets.find('[') + 1));
     const std::size_t end = std::stoull(offsets.substr(offsets.find(',') + 1));
-    tensors.push_back(widen(all.data() + 8 + length + begin, end - begin, dtype));
+    Tensor tensor{widen(all.data() + 8 + length + begin, end - begin, dtype), {}};
+    std::istringstream shape(field(header, at, "shape", ']').substr(1));
+    for (std::string size; std::getline(shape, size, ',');)
+      tensor.shape.push_back(std::stoull(size));
+    tensors.push_back(std::move(tensor));
   }
   return tensors;
 }

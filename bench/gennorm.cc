@@ -26,7 +26,6 @@ namespace {
 
 using namespace gradwire::lossy;
 using gradwire::bench::read_tensors;
-using gradwire::bench::Tensor;
 
 double huffman_bits(const Counts& counts, std::span<const std::uint64_t> weights) {
   const auto lengths = gradwire::entropy::code_lengths(weights);
@@ -50,10 +49,10 @@ struct Sums {
   }
 };
 
-void add(const Tensor& tensor, const GennormOptions& options, Sums& sums) {
+void add(const std::vector<float>& tensor, const GennormOptions& options, Sums& sums) {
   GennormSymbols out;
   if (!quantise(tensor, options, out)) return;
-  Tensor back(tensor.size());
+  std::vector<float> back(tensor.size());
   dequantise(out, options, back);
   for (std::size_t i = 0; i < tensor.size(); ++i) {
     const double off = double{back[i]} - double{tensor[i]};
@@ -107,11 +106,11 @@ int main(int count, char** paths) {
       "| file | grid | error | beta | entropy | fitted | refined | normal | Huffman | refined |\n");
   std::printf("|---|---|---|---|---|---|---|---|---|---|\n");
   for (int i = 1; i < count; ++i) {
-    const std::vector<Tensor> tensors = read_tensors(paths[i]);
+    const auto tensors = read_tensors(paths[i]);
     const std::string name = std::filesystem::path(paths[i]).stem();
     for (const Row& row : kRows) {
       Sums sums;
-      for (const Tensor& tensor : tensors) add(tensor, row.options, sums);
+      for (const auto& tensor : tensors) add(tensor.values, row.options, sums);
       std::printf(
           "| %s | %s | %.4f | %.2f | %.3f | +%.1f %% | +%.1f %% | +%.1f %% | %.3f | %.3f |\n",
           name.c_str(), row.name, std::sqrt(sums.error / sums.square), sums.median_beta(),

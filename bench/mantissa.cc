@@ -22,9 +22,9 @@ using gradwire::bench::Tensor;
 using gradwire::lossy::MantissaOptions;
 
 std::size_t frame_bytes(const Tensor& tensor) {
-  const std::uint64_t shape[] = {tensor.size()};
-  const auto* bytes = reinterpret_cast<const std::uint8_t*>(tensor.data());
-  return gradwire::compress({gradwire::DType::f32, shape, {bytes, 4 * tensor.size()}}).size();
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(tensor.values.data());
+  const std::size_t size = 4 * tensor.values.size();
+  return gradwire::compress({gradwire::DType::f32, tensor.shape, {bytes, size}}).size();
 }
 
 struct Result {
@@ -35,13 +35,13 @@ struct Result {
 Result measure(const std::vector<Tensor>& tensors, const MantissaOptions& options) {
   double size = 0, values = 0, error = 0, square = 0;
   for (const Tensor& tensor : tensors) {
-    Tensor rounded(tensor.size());
-    if (!gradwire::lossy::round_mantissas(tensor, options, rounded)) continue;
+    Tensor rounded = tensor;
+    if (!gradwire::lossy::round_mantissas(tensor.values, options, rounded.values)) continue;
     size += static_cast<double>(frame_bytes(rounded));
-    values += static_cast<double>(tensor.size());
-    for (std::size_t i = 0; i < tensor.size(); ++i) {
-      error += std::pow(double{rounded[i]} - double{tensor[i]}, 2);
-      square += std::pow(double{tensor[i]}, 2);
+    values += static_cast<double>(tensor.values.size());
+    for (std::size_t i = 0; i < tensor.values.size(); ++i) {
+      error += std::pow(double{rounded.values[i]} - double{tensor.values[i]}, 2);
+      square += std::pow(double{tensor.values[i]}, 2);
     }
   }
   return {size / (4 * values), std::sqrt(error / square)};
