@@ -25,7 +25,16 @@ ALLOWED: dict[str, set[str]] = {layer: set(ORDER[:i]) for i, layer in enumerate(
 ALLOWED["frame"] = {"base"}
 ALLOWED["feedback"] = {"base"}
 # Know values, indices and symbols, no bytes.
-for part in ("select", "quantise", "low_rank", "transform", "thc", "sketch"):
+for part in (
+    "select",
+    "quantise",
+    "gennorm",
+    "mantissa",
+    "low_rank",
+    "transform",
+    "thc",
+    "sketch",
+):
     ALLOWED[f"lossy/{part}"] = {"base"}
 ALLOWED["lossy/method"] = ALLOWED["lossy"] | {"lossy", "feedback"}  # puts the parts together
 ALLOWED["api"] = set(ORDER)  # implements the public headers and the C ABI

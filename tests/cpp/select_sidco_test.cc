@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/portable_math.h"
 #include "gradwire/error.h"
-#include "lossy/select/portable_math.h"
 #include "lossy/select/sidco.h"
 #include "select_testing.h"
 

@@ -10,7 +10,7 @@
 // random_k, which never looks at values, may leave them out. Ties go to the lower index.
 //
 // Determinism. The same call gives the same indices on every CPU: sums are taken in a fixed order,
-// no multiplication is fused with an addition, and logarithms are our own (portable_math.h).
+// no multiplication is fused with an addition, and logarithms are our own (base/portable_math.h).
 // Ranks that must agree need more than that: only `all` and random_k, which depend on the count of
 // values and on the seed, select the same on ranks whose values differ. With the others each rank
 // decides for itself and sends its indices.

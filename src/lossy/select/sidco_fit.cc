@@ -5,8 +5,8 @@
 #include <numbers>
 
 #include "base/clones.h"
+#include "base/portable_math.h"
 #include "lossy/select/magnitude.h"
-#include "lossy/select/portable_math.h"
 #include "lossy/select/sidco.h"
 
 namespace gradwire::lossy {

@@ -5,7 +5,7 @@
 // Assumes: -ffp-contract=off.
 #pragma once
 
-namespace gradwire::lossy {
+namespace gradwire {
 
 /// ln x for x > 0, normal.
 double natural_log(double x) noexcept;
@@ -16,4 +16,4 @@ double exponential(double x) noexcept;
 /// ln Gamma(x) for x > 0.
 double log_gamma(double x) noexcept;
 
-}  // namespace gradwire::lossy
+}  // namespace gradwire

@@ -1,4 +1,4 @@
-#include "lossy/select/portable_math.h"
+#include "base/portable_math.h"
 
 #include <bit>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include <initializer_list>
 #include <numbers>
 
-namespace gradwire::lossy {
+namespace gradwire {
 namespace {
 
 constexpr double kLn2High = 0x1.62e42fefa0000p-1;  // 17 zero bits at the end: n * kLn2High is exact
@@ -53,4 +53,4 @@ double log_gamma(double x) noexcept {
   return (x - 0.5) * natural_log(x) - x + kHalfLogTwoPi + series * inverse - natural_log(product);
 }
 
-}  // namespace gradwire::lossy
+}  // namespace gradwire
