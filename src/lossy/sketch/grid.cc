@@ -66,8 +66,8 @@ void check_call(std::size_t values, const Grid& grid, std::size_t integers) {
       std::ldexp(static_cast<double>(grid.largest), grid.exponent) <= double{kLargestFloat};
   if (!in_range) {
     fail(ErrorKind::invalid_argument,
-         "grid: {} steps of 2^{} given, 1 to {} of 2^{} or more whose "
-         "product is a float are allowed",
+         "grid: {} steps of 2^{} given, 1 to {} of 2^{} or more whose product is a "
+         "float are allowed",
          grid.largest, grid.exponent, kMostOnGrid, kFinestExponent);
   }
 }
