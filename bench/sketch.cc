@@ -36,7 +36,7 @@ struct Step {
   std::vector<std::int32_t> integers = std::vector<std::int32_t>(kValues), payload;
   SketchScratch scratch;
   SketchPlan plan;
-  Grid grid;
+  IntegerGrid grid;
   std::uint32_t most = 0;
 
   Step(std::uint32_t per, double cells, std::size_t block_values)
@@ -116,7 +116,8 @@ BENCHMARK(memcpy_dense)->Unit(kUnit);
 BENCHMARK_CAPTURE(whole, one_percent, 100, 1.35, 1)->Unit(kUnit);
 BENCHMARK_CAPTURE(whole, one_percent_no_cells, 100, 0, 1)->Unit(kUnit);
 BENCHMARK_CAPTURE(whole, one_percent_blocks_of_16, 100, 1.35, 16)->Unit(kUnit);
-BENCHMARK_CAPTURE(whole, one_permille, 1000, 1.35, 1)->Unit(kUnit);
+BENCHMARK_CAPTURE(whole, union_of_one_percent, 400, 1.35, 1)->Unit(kUnit);
+BENCHMARK_CAPTURE(whole, union_of_one_percent_no_cells, 400, 0, 1)->Unit(kUnit);
 BENCHMARK_CAPTURE(part, fill, [](Step&) {})->Unit(kUnit);
 BENCHMARK_CAPTURE(part, fill_and_quantise, [](Step& step) {
   step.to_integers(step.gradient);

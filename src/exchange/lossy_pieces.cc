@@ -15,7 +15,7 @@ constexpr std::size_t kLengthField = 9;
 
 /// Either kind of body: a step or a gradient that is not finite may ask for the exact one.
 std::size_t part_bound(const LossyPart& part, const lossy::Recipe& recipe, DType dtype) {
-  const std::uint64_t bucket = recipe.values ? recipe.values->bucket_values : 0;
+  const std::uint64_t bucket = lossy::bucket_of(recipe.values);
   return kLengthField +
          std::max(lossy::body_bound(part.n, bucket), lossless::encoded_bound(dtype, part.n));
 }
@@ -42,7 +42,7 @@ std::vector<LossyPiece> pack(const std::vector<LossyPart>& parts, const lossy::R
 }
 
 std::uint64_t alignment_of(const lossy::Recipe& recipe) {
-  const std::uint64_t bucket = recipe.values ? recipe.values->bucket_values : 0;
+  const std::uint64_t bucket = lossy::bucket_of(recipe.values);
   return bucket == 0 || bucket > kPieceElements ? kAlignment : bucket;
 }
 

@@ -23,7 +23,7 @@ class SketchSumRounds final : public Rounds {
   struct Item {
     LossyPart part;
     std::size_t first = 0;
-    lossy::Grid grid;
+    lossy::IntegerGrid grid;
   };
   enum class Round : std::uint8_t { exact, magnitudes, index, payload, end };
 

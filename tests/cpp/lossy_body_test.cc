@@ -87,7 +87,7 @@ TEST(LossyBody, EveryCodingComesBackAsTheSenderDecodesIt) {
       EXPECT_EQ(selected.values, written.values);
       EXPECT_LE(written.size, body_bound(n, options.bucket_values));
     }
-    EXPECT_EQ(read(write({.dims = dims}, values, std::nullopt)).values, values);
+    EXPECT_EQ(read(write({.dims = dims}, values, ExactValues())).values, values);
   }
 }
 
@@ -98,7 +98,7 @@ TEST(LossyBody, SelectionsOfEveryDensityComeBack) {
     const Indices indices = every(n, step, step);
     const std::vector<float> values = random_values(indices.size(), 3);
     const Outline outline{.dims = dims, .selection = Selection::gaps, .indices = indices};
-    const Selected selected = read(write(outline, values, std::nullopt));
+    const Selected selected = read(write(outline, values, ExactValues()));
     EXPECT_EQ(selected.indices, indices);
     EXPECT_EQ(selected.values, values);
   }
@@ -106,7 +106,7 @@ TEST(LossyBody, SelectionsOfEveryDensityComeBack) {
 
 TEST(LossyBody, NothingSelectedIsABodyOfAFewBytes) {
   const std::vector<std::uint64_t> dims{1000, 1000};
-  const Written written = write({.dims = dims, .selection = Selection::gaps}, {}, std::nullopt);
+  const Written written = write({.dims = dims, .selection = Selection::gaps}, {}, ExactValues());
   const Selected selected = read(written);
   EXPECT_FALSE(selected.all);
   EXPECT_TRUE(selected.indices.empty());
@@ -126,7 +126,7 @@ TEST(LossyBody, ADrawnSelectionCostsItsSeedOnly) {
     const std::vector<float> values = random_values(k, 5);
     const Outline outline{
         .dims = dims, .selection = Selection::drawn, .indices = indices, .seed = 99};
-    const Written written = write(outline, values, std::nullopt);
+    const Written written = write(outline, values, ExactValues());
     EXPECT_EQ(written.parts.index, 0u);
     const Selected selected = read(written);
     EXPECT_EQ(selected.indices, indices);
@@ -140,7 +140,7 @@ TEST(LossyBody, AGapCostsNearlyItsEntropy) {
   const std::vector<std::uint64_t> dims{n};
   const Indices indices = every(n, 1000, 12);
   const Written written = write({.dims = dims, .selection = Selection::gaps, .indices = indices},
-                                random_values(indices.size(), 1), std::nullopt);
+                                random_values(indices.size(), 1), ExactValues());
   EXPECT_LE(8.0 * static_cast<double>(written.parts.index) / static_cast<double>(indices.size()),
             11.6);
 }
@@ -211,7 +211,7 @@ TEST(LossyBody, WhatIsNotFiniteIsReported) {
   const std::vector<float> values{1, std::nanf(""), 2};
   for (const QuantiseOptions& options : all_codings())
     EXPECT_FALSE(code_values(values, options, {1, 0}, codes, coded));
-  EXPECT_FALSE(code_values(values, std::nullopt, {1, 0}, codes, coded));
+  EXPECT_FALSE(code_values(values, ExactValues(), {1, 0}, codes, coded));
 }
 
 }  // namespace

@@ -16,40 +16,40 @@ namespace {
 using Integers = std::vector<std::int32_t>;
 using Floats = std::numeric_limits<float>;
 
-Grid grid_of(const Values& values, std::uint32_t most) {
-  const std::optional<Grid> grid = grid_for(measure_magnitude(values), most);
+IntegerGrid grid_of(const Values& values, std::uint32_t most) {
+  const std::optional<IntegerGrid> grid = grid_for(measure_magnitude(values), most);
   EXPECT_TRUE(grid.has_value());
-  return grid.value_or(Grid{});
+  return grid.value_or(IntegerGrid{});
 }
 
-Integers on(const Grid& grid, const Values& values) {
+Integers on(const IntegerGrid& grid, const Values& values) {
   Integers integers(values.size());
   EXPECT_TRUE(to_grid(values, grid, integers));
   return integers;
 }
 
-Values off(const Grid& grid, const Integers& integers, std::uint32_t divisor = 1) {
+Values off(const IntegerGrid& grid, const Integers& integers, std::uint32_t divisor = 1) {
   Values values(integers.size());
   EXPECT_TRUE(from_grid(integers, grid, divisor, values));
   return values;
 }
 
-TEST(Grid, WorkedByHand) {
+TEST(IntegerGrid, WorkedByHand) {
   const Values values{10, -5, 0.5F, 1.5F, -2.5F, -0.0F, 0.7F};
-  const Grid grid = grid_of(values, 10);
-  EXPECT_EQ(grid, (Grid{.exponent = 0, .largest = 10}));
+  const IntegerGrid grid = grid_of(values, 10);
+  EXPECT_EQ(grid, (IntegerGrid{.exponent = 0, .largest = 10}));
   EXPECT_EQ(on(grid, values), (Integers{10, -5, 0, 2, -2, 0, 1})) << "ties to even";
   EXPECT_EQ(off(grid, {7, -3}, 2), (Values{3.5F, -1.5F}));
-  EXPECT_EQ(grid_of(values, 9), (Grid{.exponent = 1, .largest = 9}));
+  EXPECT_EQ(grid_of(values, 9), (IntegerGrid{.exponent = 1, .largest = 9}));
   EXPECT_EQ(grid_of(values, 1023).exponent, -6);
 }
 
-TEST(Grid, IsTheFinestThatTheLargestValueFits) {
+TEST(IntegerGrid, IsTheFinestThatTheLargestValueFits) {
   for (std::uint64_t k = 0; k < 20000; ++k) {
     const std::uint64_t bits = random_bits(1, k);
     const auto magnitude = static_cast<std::int64_t>(bits % 0x7f800000);
     const std::uint32_t most = static_cast<std::uint32_t>(bits >> 40) >> (bits >> 32) % 24 | 1;
-    const Grid grid = grid_for(magnitude, most).value();
+    const IntegerGrid grid = grid_for(magnitude, most).value();
     const double value = double{std::bit_cast<float>(static_cast<std::int32_t>(magnitude))};
     ASSERT_TRUE(grid.exponent == 127 ||
                 value <= std::ldexp(static_cast<double>(most), grid.exponent));
@@ -65,10 +65,10 @@ TEST(Grid, IsTheFinestThatTheLargestValueFits) {
   }
 }
 
-TEST(Grid, LosesHalfAStepAtMostAndGivesItsOwnBack) {
+TEST(IntegerGrid, LosesHalfAStepAtMostAndGivesItsOwnBack) {
   const Values values = some_values(5000, 1);
   for (const std::uint32_t most : {1u, 7u, 1000u, (1u << 21) - 1, kMostOnGrid}) {
-    const Grid grid = grid_of(values, most);
+    const IntegerGrid grid = grid_of(values, most);
     const Integers integers = on(grid, values);
     const Values back = off(grid, integers);
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -81,7 +81,7 @@ TEST(Grid, LosesHalfAStepAtMostAndGivesItsOwnBack) {
   EXPECT_EQ(off(grid_of(coarse, 4096), on(grid_of(coarse, 4096), coarse)), coarse);
 }
 
-TEST(Grid, SumsAreThoseOfExactArithmetic) {
+TEST(IntegerGrid, SumsAreThoseOfExactArithmetic) {
   constexpr std::uint32_t kWorld = 64, kMost = (1u << 21) - 1;
   std::vector<Values> ranks;
   std::int64_t magnitude = 0;
@@ -89,7 +89,7 @@ TEST(Grid, SumsAreThoseOfExactArithmetic) {
     ranks.push_back(some_values(300, r));
     magnitude = std::max(magnitude, measure_magnitude(ranks.back()));
   }
-  const Grid grid = grid_for(magnitude, kMost).value();
+  const IntegerGrid grid = grid_for(magnitude, kMost).value();
   Integers sums(300);
   std::vector<double> expected(300);  // exact: 27 bits
   for (const Values& values : ranks) {
@@ -108,11 +108,11 @@ TEST(Grid, SumsAreThoseOfExactArithmetic) {
   }
 }
 
-TEST(Grid, FiniteValuesOfAnySizeGiveFiniteOnes) {
+TEST(IntegerGrid, FiniteValuesOfAnySizeGiveFiniteOnes) {
   const Values ends{Floats::max(), -Floats::max(),       0x1p127F,
                     Floats::min(), Floats::denorm_min(), 0};
   for (const std::uint32_t most : {1u, 2u, 127u, 128u, kMostOnGrid}) {
-    const Grid grid = grid_of(ends, most);
+    const IntegerGrid grid = grid_of(ends, most);
     for (const float value : off(grid, on(grid, ends))) EXPECT_TRUE(std::isfinite(value)) << most;
   }
   EXPECT_EQ(off(grid_of(ends, kMostOnGrid), on(grid_of(ends, kMostOnGrid), ends))[0], ends[0]);
@@ -123,7 +123,7 @@ TEST(Grid, FiniteValuesOfAnySizeGiveFiniteOnes) {
   EXPECT_EQ(on({.exponent = 0, .largest = 7}, {100, -7.4F}), (Integers{7, -7})) << "clipped";
 }
 
-TEST(Grid, ReportsWhatIsNotFiniteOnAllRanksAlike) {
+TEST(IntegerGrid, ReportsWhatIsNotFiniteOnAllRanksAlike) {
   for (const float bad : {Floats::infinity(), -Floats::infinity(), Floats::quiet_NaN()}) {
     const Values values{1, bad, 3};
     const std::int64_t agreed = std::max(measure_magnitude(values), measure_magnitude(Values{7}));
@@ -133,19 +133,19 @@ TEST(Grid, ReportsWhatIsNotFiniteOnAllRanksAlike) {
     EXPECT_EQ(integers, Integers(3));
   }
   Values values(2);
-  const Grid grid = grid_of({Floats::max()}, 1 << 20);
+  const IntegerGrid grid = grid_of({Floats::max()}, 1 << 20);
   EXPECT_FALSE(from_grid(Integers{grid.largest * 2, -grid.largest * 2}, grid, 1, values));
   EXPECT_EQ(values, (Values{Floats::max(), -Floats::max()}));
   EXPECT_TRUE(from_grid(Integers{grid.largest * 2, 0}, grid, 2, values)) << "a mean is finite";
 }
 
-TEST(Grid, RefusesWhatIsNoGrid) {
+TEST(IntegerGrid, RefusesWhatIsNoGrid) {
   EXPECT_EQ(refusal(ErrorKind::invalid_argument, [] { grid_for(1, 0); }),
             "grid: integers up to 0 asked for, 1 to 16777216 are allowed");
   refusal(ErrorKind::invalid_argument, [] { grid_for(1, kMostOnGrid + 1); });
   EXPECT_EQ(refusal(ErrorKind::invalid_argument, [] { grid_for(-1, 1); }),
             "grid: magnitude -1 given, 0 to 2147483647 are allowed");
-  const auto message = [](const Grid& grid) {
+  const auto message = [](const IntegerGrid& grid) {
     return refusal(ErrorKind::invalid_argument, [&] { on(grid, {1}); });
   };
   EXPECT_EQ(message({.exponent = 0, .largest = 0}),
@@ -158,11 +158,12 @@ TEST(Grid, RefusesWhatIsNoGrid) {
   Integers two(2);
   Values one(1);
   EXPECT_EQ(refusal(ErrorKind::invalid_argument,
-                    [&] { EXPECT_TRUE(to_grid(one, Grid{.largest = 1}, two)); }),
+                    [&] { EXPECT_TRUE(to_grid(one, IntegerGrid{.largest = 1}, two)); }),
             "grid: 1 values and 2 integers given, as many are needed");
-  EXPECT_EQ(refusal(ErrorKind::invalid_argument,
-                    [&] { EXPECT_TRUE(from_grid(Integers(1), Grid{.largest = 1}, 0, one)); }),
-            "grid: divisor 0 given, 1 or more are allowed");
+  EXPECT_EQ(
+      refusal(ErrorKind::invalid_argument,
+              [&] { EXPECT_TRUE(from_grid(Integers(1), IntegerGrid{.largest = 1}, 0, one)); }),
+      "grid: divisor 0 given, 1 or more are allowed");
 }
 
 }  // namespace

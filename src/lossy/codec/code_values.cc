@@ -88,32 +88,89 @@ ValueRule rule_of(const QuantiseOptions& options, const Quantised& quantised) {
   return rule;
 }
 
-}  // namespace
+bool code_exact(std::span<const float> values, Coded& coded) {
+  coded.rule = {};
+  take_floats(values, coded.symbols);
+  return largest_magnitude(values.data(), values.size()) < kInfinity;
+}
 
-bool code_values(std::span<const float> values, const ValueCoding& coding, const Draws& draws,
-                 CodeMemory& memory, Coded& coded) {
-  coded.scales.clear();
-  if (!coding) {
-    coded.rule = {};
-    take_floats(values, coded.symbols);
-    return largest_magnitude(values.data(), values.size()) < kInfinity;
-  }
+bool code_quantised(std::span<const float> values, const QuantiseOptions& options,
+                    const Draws& draws, CodeMemory& memory, Coded& coded) {
   std::int32_t octaves = 0;
-  if (coding->kind == f16) {
+  if (options.kind == f16) {
     if (largest_magnitude(values.data(), values.size()) >= kInfinity) return false;
     octaves = shift_of(values);
     shift(values, octaves, memory.shifted);
     values = memory.shifted;
   }
-  if (!quantise(values, *coding, draws, memory.quantised)) return false;
-  coded.rule = rule_of(*coding, memory.quantised);
+  if (!quantise(values, options, draws, memory.quantised)) return false;
+  coded.rule = rule_of(options, memory.quantised);
   coded.rule.shift = octaves;
-  if (coding->kind == natural)
+  if (options.kind == natural)
     powers_to_bf16(std::get<std::vector<std::uint16_t>>(memory.quantised.symbols));
   std::visit([&](const auto& symbols) { to_bytes(symbols, coded.symbols); },
              memory.quantised.symbols);
   coded.scales = memory.quantised.scales;
   return true;
+}
+
+bool code_levels(std::span<const float> values, const GennormOptions& options, CodeMemory& memory,
+                 Coded& coded) {
+  if (!quantise(values, options, memory.levels)) return false;
+  coded.rule = {.form = ValueForm::table,
+                .dtype = DType::u8,
+                .table = *levels_of(options, memory.levels.model.level_row),
+                .bucket = options.bucket_values};
+  coded.symbols = memory.levels.symbols;
+  coded.scales = memory.levels.scales;
+  return true;
+}
+
+bool code_mantissas(std::span<const float> values, const MantissaOptions& options,
+                    CodeMemory& memory, Coded& coded) {
+  memory.shifted.resize(values.size());
+  if (!round_mantissas(values, options, memory.shifted)) return false;
+  coded.rule = {};
+  take_floats(memory.shifted, coded.symbols);
+  return true;
+}
+
+/// A function for each alternative of a variant.
+template <typename... Functions>
+struct Overloaded : Functions... {
+  using Functions::operator()...;
+};
+template <typename... Functions>
+Overloaded(Functions...) -> Overloaded<Functions...>;
+
+}  // namespace
+
+void check_coding(const ValueCoding& coding) {
+  std::visit(
+      Overloaded{[](const ExactValues&) {}, [](const auto& options) { check_options(options); }},
+      coding);
+}
+
+std::size_t bucket_of(const ValueCoding& coding) noexcept {
+  if (const auto* options = std::get_if<QuantiseOptions>(&coding)) return options->bucket_values;
+  if (const auto* options = std::get_if<GennormOptions>(&coding)) return options->bucket_values;
+  return 0;
+}
+
+bool code_values(std::span<const float> values, const ValueCoding& coding, const Draws& draws,
+                 CodeMemory& memory, Coded& coded) {
+  coded.scales.clear();
+  return std::visit(Overloaded{[&](const ExactValues&) { return code_exact(values, coded); },
+                               [&](const QuantiseOptions& options) {
+                                 return code_quantised(values, options, draws, memory, coded);
+                               },
+                               [&](const GennormOptions& options) {
+                                 return code_levels(values, options, memory, coded);
+                               },
+                               [&](const MantissaOptions& options) {
+                                 return code_mantissas(values, options, memory, coded);
+                               }},
+                    coding);
 }
 
 }  // namespace gradwire::lossy

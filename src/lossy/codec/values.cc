@@ -81,7 +81,9 @@ void restore_octets(const ValueRule& rule, ByteSpan symbols, std::span<const flo
 
 GRADWIRE_CLONES void look_up(const float* table, const std::uint8_t* symbols, std::size_t n,
                              float scale, float* values) noexcept {
-  for (std::size_t i = 0; i < n; ++i) values[i] = table[symbols[i]] * scale;
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  for (std::size_t i = 0; i < n; ++i)
+    values[i] = std::min(std::max(table[symbols[i]] * scale, -kLargest), kLargest);
 }
 
 void restore_entries(const ValueRule& rule, ByteSpan symbols, std::span<const float> scales,

@@ -70,8 +70,9 @@ void check_recipe(const Recipe& recipe) {
     fail(ErrorKind::invalid_argument, "{}: warmup is for methods with keep", recipe.name);
   const bool is_biased =
       recipe.select.selector != Selector::all && recipe.select.selector != Selector::random_k;
-  const bool rounds_one_way = recipe.values && recipe.values->kind == QuantiserKind::uniform &&
-                              recipe.values->rounding == Rounding::nearest;
+  const auto* quantiser = std::get_if<QuantiseOptions>(&recipe.values);
+  const bool rounds_one_way = quantiser != nullptr && quantiser->kind == QuantiserKind::uniform &&
+                              quantiser->rounding == Rounding::nearest;
   if ((is_biased || rounds_one_way) && !has_feedback && !recipe.force)
     fail(ErrorKind::invalid_argument,
          "{}: what is sent is biased, and without feedback what is left out is lost; force=true "
@@ -80,7 +81,7 @@ void check_recipe(const Recipe& recipe) {
   if (recipe.way == Way::table_sum) check_table(recipe.table);
   if (recipe.way == Way::sketch_sum) check_options(recipe.sketch);
   feedback::check_options(recipe.feedback);
-  if (recipe.values) check_options(*recipe.values);
+  check_coding(recipe.values);
 }
 
 }  // namespace

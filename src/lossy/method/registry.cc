@@ -12,11 +12,10 @@ void set_values(Recipe& recipe, Text key, Text value) {
                               QuantiserKind::e4m3,    QuantiserKind::e5m2,   QuantiserKind::uniform,
                               QuantiserKind::uniform, QuantiserKind::natural};
   const std::size_t word = parse_word(key, value, words);
-  recipe.values.reset();
+  recipe.values = ExactValues();
   if (word == 0) return;
-  recipe.values = QuantiseOptions{.kind = kKinds[word]};
-  recipe.values->levels = value == "int4" ? 7 : 127;
-  recipe.values->rounding = Rounding::nearest;
+  recipe.values = QuantiseOptions{
+      .kind = kKinds[word], .levels = value == "int4" ? 7u : 127u, .rounding = Rounding::nearest};
 }
 
 void set_schedule(Recipe& recipe, Text key, Text value) {
@@ -29,14 +28,14 @@ void set_schedule(Recipe& recipe, Text key, Text value) {
 }
 
 QuantiseOptions& quantiser(Recipe& recipe) {
-  if (!recipe.values) recipe.values.emplace();
-  return *recipe.values;
+  if (!std::holds_alternative<QuantiseOptions>(recipe.values)) recipe.values = QuantiseOptions();
+  return std::get<QuantiseOptions>(recipe.values);
 }
 
 const std::vector<Entry>& registry() {
   static const std::vector<Entry> entries = [] {
     std::vector<Entry> all;
-    for (const auto& part : {sparsifiers(), quantisers(), factorisers(), summed()})
+    for (const auto& part : {sparsifiers(), quantisers(), factorisers(), modelled(), summed()})
       std::ranges::copy(part, std::back_inserter(all));
     return all;
   }();

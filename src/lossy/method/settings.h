@@ -102,5 +102,6 @@ std::vector<Entry> sparsifiers();
 std::vector<Entry> quantisers();
 std::vector<Entry> factorisers();
 std::vector<Entry> summed();
+std::vector<Entry> modelled();
 
 }  // namespace gradwire::lossy

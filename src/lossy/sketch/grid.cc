@@ -55,7 +55,7 @@ GRADWIRE_CLONES double restore_all(const std::int32_t* integers, std::size_t n, 
   return most;
 }
 
-void check_call(std::size_t values, const Grid& grid, std::size_t integers) {
+void check_call(std::size_t values, const IntegerGrid& grid, std::size_t integers) {
   if (values != integers) {
     fail(ErrorKind::invalid_argument, "grid: {} values and {} integers given, as many are needed",
          values, integers);
@@ -66,8 +66,8 @@ void check_call(std::size_t values, const Grid& grid, std::size_t integers) {
       std::ldexp(static_cast<double>(grid.largest), grid.exponent) <= double{kLargestFloat};
   if (!in_range) {
     fail(ErrorKind::invalid_argument,
-         "grid: {} steps of 2^{} given, 1 to {} of 2^{} or more whose "
-         "product is a float are allowed",
+         "grid: {} steps of 2^{} given, 1 to {} of 2^{} or more whose product is a "
+         "float are allowed",
          grid.largest, grid.exponent, kMostOnGrid, kFinestExponent);
   }
 }
@@ -78,7 +78,7 @@ std::int64_t measure_magnitude(std::span<const float> values) noexcept {
   return largest(values.data(), values.size());
 }
 
-std::optional<Grid> grid_for(std::int64_t magnitude, std::uint32_t most) {
+std::optional<IntegerGrid> grid_for(std::int64_t magnitude, std::uint32_t most) {
   if (most == 0 || most > kMostOnGrid) {
     fail(ErrorKind::invalid_argument, "grid: integers up to {} asked for, 1 to {} are allowed",
          most, kMostOnGrid);
@@ -96,10 +96,11 @@ std::optional<Grid> grid_for(std::int64_t magnitude, std::uint32_t most) {
   while (exponent > kFinestExponent && value <= std::ldexp(steps, exponent - 1)) --exponent;
   exponent = std::min(exponent, kCoarsestExponent);
   const double floats = std::ldexp(double{kLargestFloat}, -exponent);
-  return Grid{exponent, static_cast<std::int32_t>(std::floor(std::min(steps, floats)))};
+  return IntegerGrid{exponent, static_cast<std::int32_t>(std::floor(std::min(steps, floats)))};
 }
 
-bool to_grid(std::span<const float> values, const Grid& grid, std::span<std::int32_t> integers) {
+bool to_grid(std::span<const float> values, const IntegerGrid& grid,
+             std::span<std::int32_t> integers) {
   check_call(values.size(), grid, integers.size());
   const auto clip =
       static_cast<float>(std::ldexp(static_cast<double>(grid.largest), grid.exponent));
@@ -110,8 +111,8 @@ bool to_grid(std::span<const float> values, const Grid& grid, std::span<std::int
   return false;
 }
 
-bool from_grid(std::span<const std::int32_t> integers, const Grid& grid, std::uint32_t divisor,
-               std::span<float> values) {
+bool from_grid(std::span<const std::int32_t> integers, const IntegerGrid& grid,
+               std::uint32_t divisor, std::span<float> values) {
   check_call(values.size(), grid, integers.size());
   if (divisor == 0)
     fail(ErrorKind::invalid_argument, "grid: divisor 0 given, 1 or more are allowed");

@@ -110,7 +110,7 @@ class Peeling {
   }
 
   /// In rounds: first come, first served. A stack would do, but what is found next would depend
-  /// on the last find, and a CPU could not look ahead.
+  /// on the last find, and a CPU could not look ahead. The list grows on the way.
   void peel() {
     for (std::size_t next = 0; next < scratch_.single.size(); ++next) {
       const std::uint32_t at = scratch_.single[next];

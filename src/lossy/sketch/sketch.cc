@@ -42,9 +42,8 @@ void check_magnitudes(const std::int32_t* values, std::size_t n, std::size_t fir
     const auto bits = static_cast<std::uint32_t>(values[i]);
     if ((values[i] < 0 ? 0 - bits : bits) > most) {
       fail(ErrorKind::invalid_argument,
-           "values: element {} is {}, magnitudes of at most {} are "
-           "allowed",
-           first + i, values[i], most);
+           "values: element {} is {}, magnitudes of at most {} are allowed", first + i, values[i],
+           most);
     }
   }
 }
@@ -70,8 +69,7 @@ std::uint32_t payload_bound(const SketchPlan& plan, std::uint32_t most) {
   const std::uint64_t bound = std::uint64_t{most} * std::max(plan.most_in_cell, 1u);
   if (bound > kLargest) {
     fail(ErrorKind::limit,
-         "sketch: {} values of magnitude {} share a cell, 32 bits do not hold "
-         "their sum",
+         "sketch: {} values of magnitude {} share a cell, 32 bits do not hold their sum",
          plan.most_in_cell, most);
   }
   return static_cast<std::uint32_t>(bound);

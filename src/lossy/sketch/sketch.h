@@ -105,7 +105,7 @@ std::uint32_t payload_bound(const SketchPlan& plan, std::uint32_t most);
 
 /// Puts this rank's share into `payload`. `index` is what mark_index made of these values, before
 /// the OR. Throws invalid_argument if a size is not the plan's, a block is not in the union, or a
-/// magnitude is over `most`; then `payload` is of no use.
+/// magnitude is over `most`, and limit as payload_bound does; then `payload` is of no use.
 void fill_payload(const SketchPlan& plan, std::span<const std::int32_t> values,
                   std::span<const std::uint8_t> index, std::uint32_t most,
                   std::span<std::int32_t> payload);
