@@ -1,3 +1,5 @@
+#include <random>
+
 #include "entropy_testing.h"
 #include "stages/entropy/integer_array.h"
 
@@ -150,7 +152,7 @@ TEST(IntegerArray, ModesOfBytesMayHoldIntegers) {
 
 TEST(IntegerArray, BadArraysAreRefused) {
   EXPECT_EQ(kind_of({}, 1), ErrorKind::truncated);
-  EXPECT_EQ(kind_of({5, 0}, 2), ErrorKind::corrupt) << "mode 5";
+  EXPECT_EQ(kind_of({6, 0}, 2), ErrorKind::corrupt) << "mode 6";
   EXPECT_EQ(kind_of({0, 14}, 3, 0, 6), ErrorKind::corrupt) << "7 is out of range";
   EXPECT_EQ(kind_of({0, 13}, 3, 0, 6), ErrorKind::corrupt) << "-7 is out of range";
   EXPECT_EQ(kind_of({1, 10, 1, 0x11, 1, 0x02}, 2, 0, 5), ErrorKind::corrupt) << "6 is out of range";
@@ -163,6 +165,43 @@ TEST(IntegerArray, BadArraysAreRefused) {
       << "stream too long";
   EXPECT_EQ(kind_of({1, 10, 1, 0x11, 1, 0x02}, 9), ErrorKind::corrupt) << "more values than bits";
   EXPECT_EQ(kind_of({4, 1, 2}, 3), ErrorKind::truncated);
+}
+
+TEST(IntegerArray, DistancesTakeRiceCodesWhereThoseAreShorter) {
+  std::mt19937_64 random(3);
+  for (const double mean : {0.3, 5.0, 900.0, 3e6}) {
+    std::geometric_distribution<std::int32_t> gap(1 / (1 + mean));
+    for (const std::size_t n : {2, 10, 300, 20000}) {
+      Integers values(n);
+      for (std::int32_t& value : values) value = gap(random);
+      values[0] = values[1] + 1;  // not all equal
+      Bytes bytes;
+      ByteWriter out(bytes);
+      write_distances(values, out);
+      EXPECT_LE(bytes.size(), written(values).size());
+      expect_read(bytes, values, [](ByteReader& in, Integers& result) {
+        read_integers(in, result, 0, kHigh, "test");
+      });
+    }
+  }
+  Integers few{700, 3, 1500, 90};
+  Bytes bytes;
+  ByteWriter out(bytes);
+  write_distances(few, out);
+  EXPECT_EQ(bytes[0], 5) << "a class code of four values is longer";
+  EXPECT_LE(bytes.size(), 11u);
+}
+
+TEST(IntegerArray, BadRiceCodesAreRefused) {
+  EXPECT_EQ(kind_of({5, 0, 32, 1, 0}, 1), ErrorKind::corrupt) << "32 low bits";
+  EXPECT_EQ(kind_of({5, 0, 0, 1, 0xff}, 1), ErrorKind::corrupt) << "a run without an end";
+  EXPECT_EQ(kind_of({5, 0, 0, 1, 0x02}, 1), ErrorKind::corrupt) << "padding";
+  EXPECT_EQ(kind_of({5, 0, 0, 2, 0, 0}, 1), ErrorKind::corrupt) << "stream too long";
+  EXPECT_EQ(kind_of({5, 0, 7, 1, 0}, 2), ErrorKind::corrupt) << "stream too short";
+  EXPECT_EQ(kind_of({5, 0, 0, 1, 0x0f}, 1, 0, 3), ErrorKind::corrupt) << "4 is out of range";
+  EXPECT_EQ(kind_of({5, 1, 0, 1, 0x00}, 1, 0, 3), ErrorKind::corrupt) << "-1 is out of range";
+  EXPECT_EQ(kind_of({5, 0, 0, 9, 0}, 1), ErrorKind::corrupt) << "beyond the end";
+  EXPECT_EQ(kind_of({5, 0}, 1), ErrorKind::truncated);
 }
 
 TEST(IntegerArray, HugeCountNeedsNoMoreThanItsOwnMemory) {
