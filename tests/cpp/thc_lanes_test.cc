@@ -1,8 +1,12 @@
 // Entries in words of an all-reduce, indices in bits: exact sums, the bounds of each layout,
 // damage.
 
+#include <cstring>
 #include <limits>
+#include <memory>
 
+#include "exchange/loopback.h"
+#include "gradwire/exchange.h"
 #include "thc_testing.h"
 
 namespace gradwire::lossy {
@@ -106,6 +110,38 @@ TEST(Lanes, SumsAreExactUpToTheBounds) {
                                    {255u, 256u},
                                    {255u, 257u}})
     expect_exact_sums(top, ranks, 101);
+}
+
+TEST(Lanes, ReachTheBoundsOfTheAllReduceAndComeBack) {
+  for (const auto& [top, ranks] : {std::pair{31u, 8u}, {127u, 2u}, {85u, 3u}, {93u, 11u}}) {
+    const Lanes lanes = lanes_for(top, ranks);
+    std::vector<std::vector<std::uint8_t>> data;
+    std::vector<std::unique_ptr<Exchange>> exchanges;
+    std::vector<Exchange*> all;
+    constexpr std::size_t kEntries = 1001;
+    const std::size_t count = word_count(lanes, kEntries);
+    for (unsigned rank = 0; rank < ranks; ++rank) {
+      const Words words = packed(Octets(kEntries, static_cast<std::uint8_t>(top)), lanes);
+      data.emplace_back(count * sizeof(std::int32_t));
+      std::memcpy(data.back().data(), words.data(), data.back().size());
+    }
+    for (unsigned rank = 0; rank < ranks; ++rank) {
+      exchanges.push_back(additive({.rank = rank,
+                                    .world = ranks,
+                                    .reduction = Reduction::i32_sum,
+                                    .elements = count,
+                                    .most = lanes.most},
+                                   data[rank], 0));
+      all.push_back(exchanges.back().get());
+    }
+    exchange::Loopback(all, 1).run();
+    Words total(count);
+    std::memcpy(total.data(), data[1].data(), data[1].size());
+    Sums sums(kEntries);
+    unpack_sums(total, lanes, sums);
+    EXPECT_EQ(sums, Sums(kEntries, top * ranks));
+    EXPECT_FALSE(exchanges[0]->error().has_value());
+  }
 }
 
 TEST(Lanes, RefuseWhatDoesNotFit) {
