@@ -130,14 +130,14 @@ inline float signed_product(float value, float scale, std::uint32_t bits,
 }
 
 GRADWIRE_CLONES void signs(float* values, std::size_t n, float scale, std::uint64_t seed,
-                           std::uint64_t word) noexcept {
+                           std::uint64_t first) noexcept {
   constexpr std::uint64_t kPurpose = 0x7369676e73;  // draws for rounding may have the same seed
-  const RandomKey key(seed ^ kPurpose, word);
-  const auto first = static_cast<std::uint32_t>(word);
+  const std::uint64_t draw = first / kWordBits;
+  const RandomKey key(seed ^ kPurpose, draw);
   std::uint32_t words[kTile / kWordBits];
   const std::size_t count = (n + kWordBits - 1) / kWordBits;
   for (std::size_t w = 0; w < count; ++w)
-    words[w] = element_bits(key, first + static_cast<std::uint32_t>(w));
+    words[w] = element_bits(key, static_cast<std::uint32_t>(draw + w));
   for (std::size_t w = 0; w < n / kWordBits; ++w) {
     float* const at = values + w * kWordBits;
     for (std::size_t bit = 0; bit < kWordBits; ++bit)
@@ -158,8 +158,8 @@ void tile_butterflies(float* values, std::size_t n) noexcept {
 }
 
 void apply_signs(float* values, std::size_t n, float scale, std::uint64_t seed,
-                 std::uint64_t word) noexcept {
-  signs(values, n, scale, seed, word);
+                 std::uint64_t first) noexcept {
+  signs(values, n, scale, seed, first);
 }
 
 }  // namespace gradwire::lossy

@@ -19,10 +19,10 @@ void far_butterflies(float* values, std::size_t n, std::size_t first) noexcept;
 /// All distances of n <= kTile values, ascending.
 void tile_butterflies(float* values, std::size_t n) noexcept;
 
-/// Multiplies by `scale` or by -scale where the bit is set: value i by bit i mod 32 of word i / 32
-/// of `seed`'s signs, counted from word `word` on. n <= kTile. Draws do not cross a multiple of
-/// 2^32.
+/// Multiplies by `scale`, or by -scale where value first + i has a sign: bit i mod 32 of draw
+/// (first + i) / 32 of `seed`. n <= kTile, first a multiple of 32; those draws do not cross a
+/// multiple of 2^32.
 void apply_signs(float* values, std::size_t n, float scale, std::uint64_t seed,
-                 std::uint64_t word) noexcept;
+                 std::uint64_t first) noexcept;
 
 }  // namespace gradwire::lossy

@@ -9,8 +9,6 @@
 namespace gradwire::lossy {
 namespace {
 
-constexpr std::size_t kWordBits = 32;
-
 void check_size(std::span<const float> values, const PowerBlocks& blocks) {
   if (values.size() != blocks.padded())
     fail(ErrorKind::invalid_argument, "values: {} given, {} needed for blocks of {} values",
@@ -29,7 +27,7 @@ void rotate(std::span<float> values, const PowerBlocks& blocks, std::uint64_t se
     const auto [begin, size, used] = blocks[k];
     const std::size_t tile = std::min(size, kTile);
     for (std::size_t at = begin; at < begin + size; at += tile) {
-      apply_signs(&values[at], tile, scale_of(size), seed, at / kWordBits);
+      apply_signs(&values[at], tile, scale_of(size), seed, at);
       tile_butterflies(&values[at], tile);
     }
     far_butterflies(&values[begin], size, tile);
@@ -44,7 +42,7 @@ void rotate_back(std::span<float> values, const PowerBlocks& blocks, std::uint64
     far_butterflies(&values[begin], size, tile);
     for (std::size_t at = begin; at < begin + size; at += tile) {
       tile_butterflies(&values[at], tile);
-      apply_signs(&values[at], tile, scale_of(size), seed, at / kWordBits);
+      apply_signs(&values[at], tile, scale_of(size), seed, at);
     }
   }
 }
