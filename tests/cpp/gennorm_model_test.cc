@@ -119,6 +119,32 @@ TEST(GennormModel, RefiningTakesNoCountsAndCountsOfOneSymbol) {
   EXPECT_LT(coded_bits(Counts{100, 0, 0, 0, 0}, symbol_weights(levels, value_model(model))), 0.5);
 }
 
+TEST(GennormModel, RefusesModelsThatNoSenderMakes) {
+  for (const GennormModel& model :
+       {GennormModel{.level_row = 97}, GennormModel{.code_row = 255}, GennormModel{.spread = 0},
+        GennormModel{.spread = -1}, GennormModel{.spread = NAN}, GennormModel{.spread = INFINITY}})
+    refusal(ErrorKind::corrupt, [&] { (void)value_model(model); });
+  refusal(ErrorKind::corrupt, [] { (void)levels_of({}, 97); });
+}
+
+TEST(GennormModel, TakesAllModelsThatAreNotRefused) {
+  const float tiny = std::numeric_limits<float>::denorm_min();
+  const float huge = std::numeric_limits<float>::max();
+  for (const unsigned row : {0u, 64u, 96u})
+    for (const bool most : {false, true})
+      for (const float spread : {tiny, 1.0F, huge})
+        for (const Levels& levels : {float_levels(7, 0), uniform_levels(2, 1e-6)}) {
+          GennormModel model;
+          model.code_row = static_cast<std::uint8_t>(row);
+          model.zeros = most ? 65535 : 0;
+          model.minus = most ? 255 : 0;
+          model.spread = spread;
+          const auto weights = symbol_weights(levels, value_model(model));
+          const auto sum = std::accumulate(weights.begin(), weights.end(), std::uint64_t{0});
+          EXPECT_NEAR(static_cast<double>(sum), double{kModelTotal}, 2.0 * 255);
+        }
+}
+
 TEST(GennormModel, WeightsMakeCompleteCodes) {
   const GennormSymbols out = quantised(gennorm_values(0.7, 1, 10000), {.levels = 255});
   const auto weights =

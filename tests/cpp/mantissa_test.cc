@@ -122,7 +122,8 @@ TEST(Mantissa, TakesNothingZerosSubnormalsOneValueAndConstants) {
     EXPECT_EQ(std::bit_cast<std::uint32_t>(zeros[1]), 0x80000000u);
     const Values small{kTiny, -kTiny, 0x1.7p-127F};
     EXPECT_EQ(rounded(small, options), small);
-    EXPECT_EQ(rounded({-0.75F, -0.75F}, options), Values(2, options.top_bits == 0 ? -0.5F : -0.75F));
+    EXPECT_EQ(rounded({-0.75F, -0.75F}, options),
+              Values(2, options.top_bits == 0 ? -0.5F : -0.75F));
   }
   EXPECT_EQ(rounded({1, kTiny}, {.kept_octaves = 100}), (Values{1, 0}));
 }

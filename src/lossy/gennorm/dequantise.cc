@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "base/fail.h"
-#include "lossy/gennorm/distribution.h"
 #include "lossy/gennorm/gennorm.h"
 #include "lossy/gennorm/loops.h"
 #include "lossy/gennorm/scales.h"
@@ -12,14 +11,6 @@ namespace gradwire::lossy {
 namespace {
 
 constexpr auto kCorrupt = ErrorKind::corrupt;
-
-void check_model(const GennormModel& model) {
-  for (const unsigned row : {model.level_row, model.code_row})
-    if (row >= kBetaRows)
-      fail(kCorrupt, "gennorm: beta row {} found, the largest is {}", row, kBetaRows - 1);
-  if (!(model.spread > 0 && std::isfinite(model.spread)))
-    fail(kCorrupt, "gennorm: spread is {}; it must be finite and above 0", model.spread);
-}
 
 void check_scales(std::span<const float> scales, const GennormOptions& options, std::size_t n) {
   const std::size_t step = options.bucket_values == 0 ? n : options.bucket_values;

@@ -64,7 +64,10 @@ struct GennormSymbols {
 /// Throws invalid_argument and names the option.
 void check_options(const GennormOptions& options);
 
-/// Levels that symbols stand for, in units of the scale.
+/// Throws corrupt if no sender makes this model.
+void check_model(const GennormModel& model);
+
+/// Levels that symbols stand for, in units of the scale. Throws corrupt for a row that is none.
 std::shared_ptr<const Levels> levels_of(const GennormOptions& options, unsigned beta_row);
 
 /// Symbols are below this number, 255 at most.

@@ -58,7 +58,8 @@ std::uint8_t minus_share(std::span<const std::uint64_t> counts, const GennormMod
 
 }  // namespace
 
-ValueModel value_model(const GennormModel& model) noexcept {
+ValueModel value_model(const GennormModel& model) {
+  check_model(model);
   return {beta_of_row(model.code_row), double{model.spread}, model.zeros / 65535.0,
           model.minus / 256.0};
 }

@@ -22,12 +22,14 @@ struct ValueModel {
   double zeros = 0;    ///< share of exact zeros
   double minus = 0.5;  ///< share of negative ones of the others
 };
-ValueModel value_model(const GennormModel& model) noexcept;
+/// Throws corrupt if no sender makes this model.
+ValueModel value_model(const GennormModel& model);
 
 /// Weights of the symbols, 1 to about kModelTotal, their sum kModelTotal and some 2 a level.
 std::vector<std::uint64_t> symbol_weights(std::span<const float> levels, const ValueModel& model);
 
 using Counts = std::vector<std::uint64_t>;
+/// Symbols are below `alphabet`.
 Counts count_symbols(std::span<const std::uint8_t> symbols, unsigned alphabet);
 
 /// Bits a symbol by the counts' own shares: the least that any code of single symbols takes. 0 for

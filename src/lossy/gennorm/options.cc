@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "base/fail.h"
+#include "lossy/gennorm/distribution.h"
 #include "lossy/gennorm/gennorm.h"
 
 namespace gradwire::lossy {
@@ -30,12 +31,24 @@ void check_options(const GennormOptions& options) {
     fail(kInvalid, "gennorm: step must be 1e-6 to 1e6 root mean squares, not {}", options.step);
 }
 
+void check_model(const GennormModel& model) {
+  constexpr auto kCorrupt = ErrorKind::corrupt;
+  for (const unsigned row : {model.level_row, model.code_row})
+    if (row >= kBetaRows)
+      fail(kCorrupt, "gennorm: beta row {} found, the largest is {}", row, kBetaRows - 1);
+  if (!(model.spread > 0 && std::isfinite(model.spread)))
+    fail(kCorrupt, "gennorm: spread is {}; it must be finite and above 0", model.spread);
+}
+
 unsigned alphabet(const GennormOptions& options) noexcept {
   if (options.grid != Grid::float_bits) return options.levels;
   return (2u << (options.exponent_bits + options.fraction_bits)) - 1;
 }
 
 std::shared_ptr<const Levels> levels_of(const GennormOptions& options, unsigned beta_row) {
+  if (beta_row >= kBetaRows)
+    fail(ErrorKind::corrupt, "gennorm: beta row {} found, the largest is {}", beta_row,
+         kBetaRows - 1);
   switch (options.grid) {
     case Grid::uniform:
       return std::make_shared<const Levels>(uniform_levels(options.levels, double{options.step}));
