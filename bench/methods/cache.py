@@ -1,16 +1,18 @@
 """Runs that have been made, one a line of JSON, so that a study can go on where it stopped.
 
-In: a file, jobs. Out: their records. Assumes: one process writes. A record's key is of the job and
-of the contents of all sources that its result depends on: those of this folder, and for methods of
-gradwire those of the library as well. So a commit that changes none of them keeps the records, and
-a change that is not committed does not.
+In: a file, jobs. Out: their records. Assumes: one process writes. A record's key is of the job, of
+the versions of Python, PyTorch and scikit-learn, and of the contents of all sources that its result
+depends on: those of this folder, and for methods of gradwire those of the library as well. So a
+commit that changes none of them keeps the records, and a change that is not committed does not.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.metadata
 import json
+import platform
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -27,12 +29,20 @@ Record = dict[str, Any]
 
 
 def key_of(job: Job) -> str:
-    text = json.dumps([asdict(job), _code_hash(_uses_library(job.method))], sort_keys=True)
+    code = _code_hash(_uses_library(job.method))
+    text = json.dumps([asdict(job), code, _versions()], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
 def _uses_library(method: str) -> bool:
     return method != "dense" and not method.startswith(REFERENCE)
+
+
+@functools.cache
+def _versions() -> list[str]:
+    """Of what computes and of where the data come from."""
+    packages = [importlib.metadata.version(name) for name in ("torch", "scikit-learn")]
+    return [platform.python_version(), *packages]
 
 
 @functools.cache

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from methods import models
-from methods.train import Job, exponential_warmup, has_own_momentum
+from methods.train import Job, exponential_warmup, has_own_momentum, parse_call
 
 TUNING_SEED = 100
 TUNING_FOLD = 0
@@ -32,7 +32,7 @@ class Entry:
 
     label: str
     method: str
-    warmup: tuple[float, ...] = ()
+    warms: bool = False  #: more is sent in the first epochs, for methods with keep=
     models: tuple[str, ...] = ("digits", "gpt")
     optimizers: Mapping[str, str] | None = None  #: by model, where it is not the usual one
     middle_rate: Mapping[str, float] | None = None  #: by model, where RATES do not suit
@@ -74,19 +74,20 @@ SHORT = Form(
     tunes=False,
     is_short=True,
 )
-_RANK_BATCH = {"digits": 16, "gpt": 8}
-_WARMUP = exponential_warmup(0.001, 5)
+_RANK_BATCH = {"digits": 16, "gpt": 4}
+_WARMUP_EPOCHS = {"digits": 5, "gpt": 2}
+_WARMUP_SHARE = 1 / 3  #: of a run at most
 
 #: Dense runs come first: all others are compared with those of their model and optimizer.
 ENTRIES = (
     Entry("dense", "dense", is_short=True),
     Entry("dense, sgd", "dense", models=("gpt",), optimizers={"gpt": "sgd"}, is_short=True),
     Entry("lossless", "lossless(level=1)", models=("digits",), is_short=True),
-    Entry("reference dgc", f"{_DGC})", warmup=_WARMUP, is_short=True),
-    Entry("reference dgc, clipping", f"{_DGC},clip_norm=2)", _WARMUP, ("digits",)),
+    Entry("reference dgc", f"{_DGC})", warms=True, is_short=True),
+    Entry("reference dgc, clipping", f"{_DGC},clip_norm=2)", True, ("digits",)),
     Entry("reference dgc, no warm-up", f"{_DGC})", models=("digits",)),
-    Entry("reference dgc, no mask", f"{_DGC},mask=0)", _WARMUP, ("digits",)),
-    Entry("reference dgc, no correction", f"{_DGC},correction=0)", _WARMUP, ("digits",)),
+    Entry("reference dgc, no mask", f"{_DGC},mask=0)", True, ("digits",)),
+    Entry("reference dgc, no correction", f"{_DGC},correction=0)", True, ("digits",)),
 )
 
 
@@ -103,6 +104,10 @@ def entries(form: Form, labels: list[str] | None = None) -> list[Entry]:
 def base_job(entry: Entry, model: str, form: Form) -> Job:
     """What all runs of a method on a model share; the rate is the grid's middle."""
     epochs = form.epochs[model]
+    warmup: tuple[float, ...] = ()
+    if entry.warms:
+        keep = parse_call(entry.method)[1]["keep"]
+        warmup = exponential_warmup(keep, min(_WARMUP_EPOCHS[model], int(_WARMUP_SHARE * epochs)))
     return Job(
         model=model,
         method=entry.method,
@@ -111,7 +116,7 @@ def base_job(entry: Entry, model: str, form: Form) -> Job:
         epochs=epochs,
         optimizer=entry.optimizer(model),
         rank_batch=_RANK_BATCH[model],
-        warmup=entry.warmup[: epochs // 2],
+        warmup=warmup,
     )
 
 
