@@ -10,7 +10,8 @@ grid goes on, in the direction of the best, while the best is at its end.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from methods import models
 from methods.train import Job, exponential_warmup, has_own_momentum, parse_call
@@ -36,6 +37,7 @@ class Entry:
     models: tuple[str, ...] = ("digits", "gpt")
     optimizers: Mapping[str, str] | None = None  #: by model, where it is not the usual one
     middle_rate: Mapping[str, float] | None = None  #: by model, where RATES do not suit
+    changes: Mapping[str, Any] = field(default_factory=dict)  #: of other fields of its jobs
     is_short: bool = False  #: whether the short form has it
 
     def optimizer(self, model: str) -> str:
@@ -78,7 +80,12 @@ _RANK_BATCH = {"digits": 16, "gpt": 4}
 _WARMUP_EPOCHS = {"digits": 5, "gpt": 2}
 _WARMUP_SHARE = 1 / 3  #: of a run at most
 
-#: Dense runs come first: all others are compared with those of their model and optimizer.
+#: A method is compared with the dense runs whose jobs have these fields alike.
+COMPARED = ("model", "optimizer", "weight_decay", "epochs")
+
+_DECAY = {"weight_decay": 1e-3}
+_DECAY_BEFORE = {**_DECAY, "decays_before": True}
+
 ENTRIES = (
     Entry("dense", "dense", is_short=True),
     Entry("dense, sgd", "dense", models=("gpt",), optimizers={"gpt": "sgd"}, is_short=True),
@@ -88,6 +95,9 @@ ENTRIES = (
     Entry("reference dgc, no warm-up", f"{_DGC})", models=("digits",)),
     Entry("reference dgc, no mask", f"{_DGC},mask=0)", True, ("digits",)),
     Entry("reference dgc, no correction", f"{_DGC},correction=0)", True, ("digits",)),
+    Entry("dense, decay", "dense", models=("digits",), changes=_DECAY),
+    Entry("reference dgc, decay before", f"{_DGC})", True, ("digits",), changes=_DECAY_BEFORE),
+    Entry("reference dgc, decay after", f"{_DGC})", True, ("digits",), changes=_DECAY),
 )
 
 
@@ -117,6 +127,7 @@ def base_job(entry: Entry, model: str, form: Form) -> Job:
         optimizer=entry.optimizer(model),
         rank_batch=_RANK_BATCH[model],
         warmup=warmup,
+        **entry.changes,
     )
 
 

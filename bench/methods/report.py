@@ -52,10 +52,11 @@ byte GPT on Python's sources, a tenth of the files for the test. The learning ra
 was chosen alone, on fold 0 and a seed that no counted run has (the short form has one rate for
 all); it rises for a twentieth of the steps and falls along a cosine.
 
-**less dense**: a method's final metric less that of the dense run with the same seed, fold, batches
-and optimizer; of the GPT in percent of dense. **95 % of all pairs**: paired t, each seed and fold
-one value. **95 % of seeds**: each seed's mean over folds one value, which does not take runs with
-the same test pictures for independent ones. A method with a diverged run has no interval.
+**less dense**: a method's final metric less that of the dense run with the same seed, fold,
+batches, optimizer and weight decay; of the GPT in percent of dense. **95 % of all pairs**: paired
+t, each seed and fold one value. **95 % of seeds**: each seed's mean over folds one value, which
+does not take runs with the same test pictures for independent ones. A method with a diverged run
+has no interval.
 
 **up, down**: bytes that a rank sends in a step, once for each receiver, headers included: gradients
 to those that add, sums back; mean of the steps after the warm-up of keep. **of dense**: their sum
@@ -82,10 +83,8 @@ def good_runs(group: Group) -> list[dict[str, Any]]:
 
 def dense_of(group: Group, groups: list[Group]) -> Group | None:
     """The dense runs that a method is compared with."""
-    same = ("model", "optimizer")
-    return next(
-        (g for g in groups if g["method"] == "dense" and all(g[k] == group[k] for k in same)), None
-    )
+    dense = (other for other in groups if other["method"] == "dense")
+    return next((other for other in dense if other["compared"] == group["compared"]), None)
 
 
 def paired(group: Group, groups: list[Group]) -> dict[Place, float]:

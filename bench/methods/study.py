@@ -138,8 +138,8 @@ class Study:
                 {
                     "label": entry.label,
                     "model": base.model,
-                    "optimizer": base.optimizer,
                     "method": base.method,
+                    "compared": [getattr(base, name) for name in plan.COMPARED],
                     "rate": rate,
                     "tried": {f"{k:g}": _number(v) for k, v in sorted(self.losses(base).items())},
                     "wanted": self.form.seeds[base.model] * self.form.folds[base.model],

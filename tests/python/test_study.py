@@ -230,14 +230,18 @@ def test_the_grid_goes_on_while_the_best_is_at_its_end() -> None:
     assert plan.next_rates(1.0, {0.5: 2.0, 1.0: 1.0, 2.0: 3.0}) == []
 
 
+def compared(job: train.Job) -> list[Any]:
+    return [getattr(job, name) for name in plan.COMPARED]
+
+
 def test_all_entries_of_the_plan_make_jobs_that_dense_runs_are_there_for() -> None:
     for form in (plan.FULL, plan.SHORT):
         entries = plan.entries(form)
         bases = [plan.base_job(entry, model, form) for entry in entries for model in entry.models]
-        dense = {(base.model, base.optimizer) for base in bases if base.method == "dense"}
+        dense = [compared(base) for base in bases if base.method == "dense"]
         for base in bases:
             base.validate()
-            assert (base.model, base.optimizer) in dense
+            assert dense.count(compared(base)) == 1
             assert len(base.warmup) < base.epochs
     jobs = plan.counted_jobs(bases[0], 0.05, plan.FULL)
     assert len({(job.seed, job.fold) for job in jobs}) == 25
@@ -288,7 +292,7 @@ def made_up_group(label: str, loss: float, up: float) -> dict[str, Any]:
         "label": label,
         "method": label,
         "model": "digits",
-        "optimizer": "sgd",
+        "compared": ["digits", "sgd", 0.0, 30],
         "rate": 0.05,
         "tried": {"0.05": 0.1, "0.1": 0.2},
         "wanted": 4,
