@@ -5,7 +5,8 @@
 
 In: the plan in plan.py. Out: DIR/methods.json (methods-short.json), and what report.py makes of it.
 Assumes: PyTorch, scikit-learn, matplotlib. Runs that were made are kept in build/methods/runs.jsonl
-and not made again; after M minutes no new run begins, and the report has what there is.
+and not made again; after M minutes (4 of the short form) no new run begins, and the report has what
+there is.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ import machine  # noqa: E402 - of bench/
 
 DEFAULT_OUTPUT = HERE.parent / "results" / "methods"
 DEFAULT_CACHE = ROOT / "build" / "methods" / "runs.jsonl"
+SHORT_MINUTES = 4.0  #: for the short form, on a busy machine too
 NEEDED = ("torch", "sklearn", "matplotlib")
 
 
@@ -45,7 +47,10 @@ class Study:
         self.entries = plan.entries(self.form, arguments.only)
         self.cache = Cache(arguments.cache)
         self.about = machine.provenance()
-        self._end = time.monotonic() + 60 * arguments.minutes
+        minutes = arguments.minutes
+        if minutes is None:
+            minutes = SHORT_MINUTES if arguments.short else math.inf
+        self._end = time.monotonic() + 60 * minutes
         self._workers = arguments.workers
 
     def bases(self) -> Iterator[tuple[Any, Any]]:
@@ -190,7 +195,9 @@ def _line(job: Any, result: dict[str, Any]) -> str:
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--short", action="store_true", help="few and short runs, no tuning")
-    parser.add_argument("--minutes", type=float, default=math.inf, help="then begin no new run")
+    parser.add_argument(
+        "--minutes", type=float, help="after which no new run begins; 0: report only"
+    )
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--only", action="append", metavar="LABEL", help="and dense; repeat it")
     parser.add_argument("--output", type=Path, default=DEFAULT_OUTPUT)
