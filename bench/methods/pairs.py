@@ -24,7 +24,7 @@ class Interval(NamedTuple):
 
     mean: float
     half_width: float
-    count: int
+    size: int
 
     @property
     def low(self) -> float:

@@ -40,7 +40,7 @@ def draw_bytes(points: Sequence[Point], png: Path) -> None:
     for axis, model in zip(axes, models, strict=True):
         ours = [point for point in points if point.model == model]
         for i, point in enumerate(ours):
-            bar = point.ends.half_width if point.ends.count > 1 else 0.0
+            bar = point.ends.half_width if point.ends.size > 1 else 0.0
             colour, marker = f"C{i % 10}", "os^Dv"[i // 10 % 5]
             axis.errorbar(
                 *(point.bytes_a_step, point.ends.mean, bar),

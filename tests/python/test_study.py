@@ -217,7 +217,7 @@ def test_only_places_that_both_have_are_paired() -> None:
     assert len(found) == 5
     assert pairs.pooled(found).mean == pytest.approx(-0.01 * (1 + 1 + 2 + 2 + 3) / 5)
     seeds = pairs.by_seed(found)
-    assert (seeds.count, seeds.mean) == (2, pytest.approx(-0.015))
+    assert (seeds.size, seeds.mean) == (2, pytest.approx(-0.015))
 
 
 def test_the_grid_goes_on_while_the_best_is_at_its_end() -> None:
