@@ -5,14 +5,15 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 CORPUS ?= tests/data
 BENCH_ARGS ?=
+METHODS_ARGS ?=
 FUZZ_SECONDS ?= 60
 WERROR ?= OFF
 BUILD_ARGS ?= -DGRADWIRE_WERROR=$(WERROR)
 
-.PHONY: help setup build demo test bench lint tidy fuzz format clean
+.PHONY: help setup build demo test bench bench-methods lint tidy fuzz format clean
 
 help:  ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 15
 
 setup:  ## install what is missing, make .venv
 	@scripts/setup.sh
@@ -30,6 +31,10 @@ test: build  ## every test, C++ and Python
 
 bench: build  ## the benchmarks over CORPUS=DIR; BENCH_ARGS goes to bench/run.py
 	$(PYTHON) bench/run.py --corpus $(CORPUS) $(BENCH_ARGS)
+	$(PYTHON) bench/methods/study.py --short
+
+bench-methods: build  ## the study of methods (hours; METHODS_ARGS="--minutes 60" for what fits)
+	$(PYTHON) bench/methods/study.py $(METHODS_ARGS)
 
 lint: setup  ## formats, types, layers
 	@scripts/build.sh release gradwire_product $(BUILD_ARGS)
