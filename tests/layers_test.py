@@ -24,7 +24,7 @@ ORDER = ["base", "simd", STAGES, "frame", "lossless", "lossy", "feedback", "exch
 ALLOWED: dict[str, set[str]] = {layer: set(ORDER[:i]) for i, layer in enumerate(ORDER)}
 ALLOWED["frame"] = {"base"}
 ALLOWED["feedback"] = {"base"}
-for part in ("lossy/select", "lossy/quantise"):  # know values, indices and symbols, no bytes
+for part in ("lossy/select", "lossy/quantise", "lossy/low_rank"):  # know values, not frames
     ALLOWED[part] = {"base"}
 ALLOWED["api"] = set(ORDER)  # implements the public headers and the C ABI
 ALLOWED["mpi"] = set(ORDER)  # a library of its own: implements gradwire/mpi.h
