@@ -27,10 +27,10 @@ struct NaiveSum {
 
 struct Operands {
   MatrixView view;
-  std::size_t rank;
+  std::size_t matrix_rank;
   Values matrix = some_values(view.size(), 1);
-  Values left = some_values(rank * view.rows, 2);
-  Values right = some_values(rank * view.columns, 3);
+  Values left = some_values(matrix_rank * view.rows, 2);
+  Values right = some_values(matrix_rank * view.columns, 3);
 };
 
 void expect_products(const Operands& x) {
@@ -38,10 +38,10 @@ void expect_products(const Operands& x) {
   Values left(x.left.size() + 1, 7);
   Values right(x.right.size() + 1, 7);
   Values out(x.view.size() + 1, 7);
-  multiply(x.matrix.data(), x.view, x.rank, x.right.data(), left.data());
-  multiply_transposed(x.matrix.data(), x.view, x.rank, x.left.data(), right.data());
-  expand(x.left.data(), x.right.data(), x.view, x.rank, out.data());
-  for (std::size_t c = 0; c < x.rank; ++c) {
+  multiply(x.matrix.data(), x.view, x.matrix_rank, x.right.data(), left.data());
+  multiply_transposed(x.matrix.data(), x.view, x.matrix_rank, x.left.data(), right.data());
+  expand(x.left.data(), x.right.data(), x.view, x.matrix_rank, out.data());
+  for (std::size_t c = 0; c < x.matrix_rank; ++c) {
     for (std::size_t i = 0; i < rows; ++i) {
       NaiveSum sum;
       for (std::size_t j = 0; j < columns; ++j)
@@ -58,18 +58,19 @@ void expect_products(const Operands& x) {
   for (std::size_t i = 0; i < rows; ++i)
     for (std::size_t j = 0; j < columns; ++j) {
       NaiveSum sum;
-      for (std::size_t c = 0; c < x.rank; ++c)
+      for (std::size_t c = 0; c < x.matrix_rank; ++c)
         sum.add(x.left[c * rows + i], x.right[c * columns + j]);
-      ASSERT_NEAR(double{out[i * columns + j]}, sum.sum, sum.tolerance(x.rank + 1));
+      ASSERT_NEAR(double{out[i * columns + j]}, sum.sum, sum.tolerance(x.matrix_rank + 1));
     }
   EXPECT_EQ(left.back() + right.back() + out.back(), 21) << "written past the end";
 }
 
 TEST(LowRankProducts, AreThoseOfSumsInDouble) {
   for (const MatrixView view : kViews)
-    for (const std::size_t rank : {1, 2, 3, 4, 5, 7, 8, 13}) {
-      SCOPED_TRACE(::testing::Message() << view.rows << " x " << view.columns << ", " << rank);
-      expect_products({view, rank});
+    for (const std::size_t matrix_rank : {1, 2, 3, 4, 5, 7, 8, 13}) {
+      SCOPED_TRACE(::testing::Message()
+                   << view.rows << " x " << view.columns << ", " << matrix_rank);
+      expect_products({view, matrix_rank});
     }
 }
 

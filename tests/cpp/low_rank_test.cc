@@ -126,6 +126,20 @@ TEST(LowRank, FindsDirectionsThatEarlierGradientsDidNotHave) {
   }
 }
 
+TEST(LowRank, EveryStepDrawsOtherColumnsForMissingOnes) {
+  for (const LowRankKind kind : kKinds) {
+    World world({.kind = kind, .matrix_rank = 2}, {30, 30}, 1);
+    const Values values = some_values(900, 1);
+    std::vector<Values> factors;
+    for (int step = 0; step < 4; ++step) {
+      (void)world.step({Values(900)});  // leaves a factor of zeros
+      const auto factor = *world.ranks[0].begin(values);
+      factors.emplace_back(factor.begin(), factor.end());
+    }
+    for (std::size_t k = 2; k < 4; ++k) EXPECT_NE(factors[k], factors[k - 2]);  // same side
+  }
+}
+
 /// Three steps of two ranks with matrix_rank 1 to 9: what is sent, decoded and kept.
 std::uint64_t hash_of_steps(LowRankKind kind) {
   Bytes bytes;

@@ -13,8 +13,8 @@ namespace gradwire::lossy {
 namespace {
 
 constexpr auto kInvalid = ErrorKind::invalid_argument;
-/// Draws of a round, one a column.
-constexpr std::uint64_t kRoundDraws = kMaxMatrixRank;
+/// Draws of a step, one a column; those of the first factor come before them.
+constexpr std::uint64_t kStepDraws = kMaxMatrixRank;
 
 /// Whether all are finite and below 2^120: then 128 of them add up, and a row of up to 256 times a
 /// row of an orthonormal basis, of length 1 at most, is finite.
@@ -112,8 +112,7 @@ void LowRank::check_count(std::size_t n, std::size_t expected, const char* what)
 
 /// Makes the basis orthonormal and the values' own factor from it.
 std::optional<std::span<const float>> LowRank::project(std::span<const float> values) {
-  const std::uint64_t round = 2 * steps_ + (basis_is_right_ == starts_right() ? 1 : 2);
-  orthogonalise(basis_, side(basis_is_right_), options_.seed, round * kRoundDraws);
+  orthogonalise(basis_, side(basis_is_right_), options_.seed, (steps_ + 1) * kStepDraws);
   own_.resize(matrix_rank_ * side(!basis_is_right_));
   const auto product = basis_is_right_ ? multiply : multiply_transposed;
   product(values.data(), view_, matrix_rank_, basis_.data(), own_.data());

@@ -70,10 +70,10 @@ class LowRank {
   std::size_t round_values(unsigned round) const noexcept;
 
   /// What this rank sent, decoded on its own: the factor of the last round before it is averaged,
-  /// times the shared one. This is what error feedback subtracts. The means over ranks of this and
-  /// of `decode` are equal, so the next steps are, too; but against the mean output every rank
-  /// would keep its own gradient's distance from the mean, which nothing ever takes away, and its
-  /// error would grow like a random walk. From the last round's factor until `finish`.
+  /// times the shared one. This is what error feedback subtracts. Its mean over ranks is `decode`,
+  /// so that subtracting either gives the same steps in exact arithmetic; but against `decode`
+  /// every rank would keep its gradient's distance from the mean, which nothing ever takes away,
+  /// and its error would grow like a random walk. From the last round's factor until `finish`.
   void decode_own(std::span<float> out) const;
 
   /// Takes the mean of the last round's factors; this ends the step. False, and the state is as

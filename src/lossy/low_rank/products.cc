@@ -12,7 +12,8 @@ namespace {
 constexpr std::size_t kLanes = 8;
 /// Columns of the matrix at a time: with four columns of a factor they fit the first cache.
 constexpr std::size_t kPieceColumns = 1024;
-/// Columns of a factor at a time, and rows of the matrix: their sums fit the registers.
+/// Columns of a factor at a time, with two rows of the matrix where every row has sums of its own,
+/// four where rows are added up: what is summed fits the registers.
 constexpr std::size_t kGroup = 4;
 constexpr std::size_t kPair = 2;
 constexpr std::size_t kRows = 4;
@@ -75,7 +76,7 @@ inline void add_dots(const float* matrix, MatrixView view, std::size_t n, const 
   }
 }
 
-/// The weights of kRows rows (those past the last one weigh nothing) for one column of a factor.
+/// right[c][j] += the sum over kRows rows of rows[i][j] weights[c][i], for n columns.
 template <std::size_t kCount>
 inline void add_rows(const float* const (&rows)[kRows], MatrixView view, std::size_t n,
                      const float (&weights)[kCount][kRows], float* right) noexcept {
@@ -116,12 +117,12 @@ inline void add_weighted(const float* matrix, MatrixView view, std::size_t i, st
   add_rows<kCount>(rows, view, n, weights, right);
 }
 
-/// Calls with the columns of a factor in groups: `each.operator()<count>(first)`.
+/// Calls each<count>(first) for the columns of a factor, up to kGroup at a time.
 template <typename Each>
-inline void in_groups(std::size_t rank, const Each& each) noexcept {
+inline void in_groups(std::size_t matrix_rank, const Each& each) noexcept {
   std::size_t first = 0;
-  for (; first + kGroup <= rank; first += kGroup) each.template operator()<kGroup>(first);
-  switch (rank - first) {
+  for (; first + kGroup <= matrix_rank; first += kGroup) each.template operator()<kGroup>(first);
+  switch (matrix_rank - first) {
     case 3:
       return each.template operator()<3>(first);
     case 2:
@@ -131,14 +132,14 @@ inline void in_groups(std::size_t rank, const Each& each) noexcept {
   }
 }
 
-GRADWIRE_CLONES void dots(const float* matrix, MatrixView view, std::size_t rank,
+GRADWIRE_CLONES void dots(const float* matrix, MatrixView view, std::size_t matrix_rank,
                           const float* right, float* left) noexcept {
   for (std::size_t at = 0; at < view.columns; at += kPieceColumns) {
     const std::size_t n = std::min(kPieceColumns, view.columns - at);
     for (std::size_t i = 0; i < view.rows; i += kPair) {
       const float* rows = matrix + i * view.columns + at;
       const bool is_last = i + kPair > view.rows;
-      in_groups(rank, [&]<std::size_t kCount>(std::size_t c) {
+      in_groups(matrix_rank, [&]<std::size_t kCount>(std::size_t c) {
         const float* factor = right + c * view.columns + at;
         float* out = left + c * view.rows + i;
         is_last ? add_dots<kCount, 1>(rows, view, n, factor, out)
@@ -148,12 +149,12 @@ GRADWIRE_CLONES void dots(const float* matrix, MatrixView view, std::size_t rank
   }
 }
 
-GRADWIRE_CLONES void weighted_rows(const float* matrix, MatrixView view, std::size_t rank,
+GRADWIRE_CLONES void weighted_rows(const float* matrix, MatrixView view, std::size_t matrix_rank,
                                    const float* left, float* right) noexcept {
   for (std::size_t at = 0; at < view.columns; at += kPieceColumns) {
     const std::size_t n = std::min(kPieceColumns, view.columns - at);
     for (std::size_t i = 0; i < view.rows; i += kRows)
-      in_groups(rank, [&]<std::size_t kCount>(std::size_t c) {
+      in_groups(matrix_rank, [&]<std::size_t kCount>(std::size_t c) {
         add_weighted<kCount>(matrix + at, view, i, n, left + c * view.rows,
                              right + c * view.columns + at);
       });
@@ -161,8 +162,7 @@ GRADWIRE_CLONES void weighted_rows(const float* matrix, MatrixView view, std::si
 }
 
 /// out[i][j] += the sum over kCount columns of left[c][i] right[c][j], for kGroupRows rows and n
-/// columns; kFirst
-/// sets instead of adding.
+/// columns. With kFirst it sets instead.
 template <std::size_t kCount, std::size_t kGroupRows, bool kFirst>
 inline void add_outer(const float* left, const float* right, MatrixView view, std::size_t n,
                       float* out) noexcept {
@@ -193,13 +193,13 @@ inline void add_outer(const float* left, const float* right, MatrixView view, st
 }
 
 GRADWIRE_CLONES void expand_all(const float* left, const float* right, MatrixView view,
-                                std::size_t rank, float* out) noexcept {
+                                std::size_t matrix_rank, float* out) noexcept {
   for (std::size_t at = 0; at < view.columns; at += kPieceColumns) {
     const std::size_t n = std::min(kPieceColumns, view.columns - at);
     for (std::size_t i = 0; i < view.rows; i += kPair) {
       const bool is_last = i + kPair > view.rows;
       float* rows = out + i * view.columns + at;
-      in_groups(rank, [&]<std::size_t kCount>(std::size_t c) {
+      in_groups(matrix_rank, [&]<std::size_t kCount>(std::size_t c) {
         const float* weights = left + c * view.rows + i;
         const float* factor = right + c * view.columns + at;
         if (is_last)
@@ -215,21 +215,21 @@ GRADWIRE_CLONES void expand_all(const float* left, const float* right, MatrixVie
 
 }  // namespace
 
-void multiply(const float* matrix, MatrixView view, std::size_t rank, const float* right,
+void multiply(const float* matrix, MatrixView view, std::size_t matrix_rank, const float* right,
               float* left) noexcept {
-  std::fill_n(left, rank * view.rows, 0.0F);
-  dots(matrix, view, rank, right, left);
+  std::fill_n(left, matrix_rank * view.rows, 0.0F);
+  dots(matrix, view, matrix_rank, right, left);
 }
 
-void multiply_transposed(const float* matrix, MatrixView view, std::size_t rank, const float* left,
-                         float* right) noexcept {
-  std::fill_n(right, rank * view.columns, 0.0F);
-  weighted_rows(matrix, view, rank, left, right);
+void multiply_transposed(const float* matrix, MatrixView view, std::size_t matrix_rank,
+                         const float* left, float* right) noexcept {
+  std::fill_n(right, matrix_rank * view.columns, 0.0F);
+  weighted_rows(matrix, view, matrix_rank, left, right);
 }
 
-void expand(const float* left, const float* right, MatrixView view, std::size_t rank,
+void expand(const float* left, const float* right, MatrixView view, std::size_t matrix_rank,
             float* out) noexcept {
-  expand_all(left, right, view, rank, out);
+  expand_all(left, right, view, matrix_rank, out);
 }
 
 }  // namespace gradwire::lossy

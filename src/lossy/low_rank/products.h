@@ -17,17 +17,17 @@ struct MatrixView {
   constexpr std::size_t size() const noexcept { return rows * columns; }
 };
 
-/// left = M right, `rank` columns. A NaN or an infinity in row i of M makes value i of every
+/// left = M right, `matrix_rank` columns. A NaN or an infinity in row i of M makes value i of every
 /// column NaN or infinite.
-void multiply(const float* matrix, MatrixView view, std::size_t rank, const float* right,
+void multiply(const float* matrix, MatrixView view, std::size_t matrix_rank, const float* right,
               float* left) noexcept;
 
 /// right = M^T left. The same for the columns of M.
-void multiply_transposed(const float* matrix, MatrixView view, std::size_t rank, const float* left,
-                         float* right) noexcept;
+void multiply_transposed(const float* matrix, MatrixView view, std::size_t matrix_rank,
+                         const float* left, float* right) noexcept;
 
 /// out = left right^T.
-void expand(const float* left, const float* right, MatrixView view, std::size_t rank,
+void expand(const float* left, const float* right, MatrixView view, std::size_t matrix_rank,
             float* out) noexcept;
 
 }  // namespace gradwire::lossy
