@@ -41,13 +41,14 @@ def compress(
     protocol; any shape; float16, bfloat16, float32, float64, float8_e4m3fn, float8_e5m2, integers
     of 8 to 64 bits, bool. It is not modified, and copied only when not in row-major order.
     method: "lossless", "lossless(level=3,coder=ans)" or "none" (stored); what it names goes before
-    the keywords. Or a lossy one, such as "topk(keep=0.01)": see ``compress_lossy``. level: 1 (published exponent coding), 2, 3 (smallest, slowest). coder: "auto",
-    "huffman", "ans", "stored". tables: "hybrid", "dynamic", "static", "gennorm".
+    the keywords. Or a lossy one, such as "topk(keep=0.01)": see ``compress_lossy``. level: 1
+    (published exponent coding), 2, 3 (smallest, slowest). coder: "auto", "huffman", "ans",
+    "stored". tables: "hybrid", "dynamic", "static", "gennorm".
     threads: the bytes do not depend on it. checksum: cover headers and values by XXH3-64.
     dtype: what the bits of bytes or integers mean, as in ``compress(bits, dtype="bfloat16")``.
 
-    Returns the frame; at most ``compress_bound(dtype, n)`` bytes unless the method is lossy, usually
-    40 to 90 % of the input.
+    Returns the frame; at most ``compress_bound(dtype, n)`` bytes (lossy methods may pass that),
+    usually 40 to 90 % of the input.
     Raises ArgumentError for a dtype without codec, an unknown word, a number out of range.
     Thread-safe; other Python threads run meanwhile. Peak memory: the frame twice, 4 MiB a thread.
 

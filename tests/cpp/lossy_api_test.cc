@@ -114,7 +114,7 @@ TEST(LossyApi, ErrorsAreThoseOfValuesRoundedToTheDtype) {
   TensorMaker make(72);
   const Owned tensor = make(DType::bf16, {40, 50}, Content::normal);
   LossyReport report;
-  const Bytes frame = compress_lossy(tensor.view(), "cast(values=int8)", {}, &report);
+  const Bytes frame = compress_lossy(tensor.view(), "cast(values=int8,feedback=true)", {}, &report);
   expect_same_loss(report, counted(tensor, decompress(frame).data));
   EXPECT_GT(report.relative_l2, 1e-4);
   EXPECT_LT(report.relative_l2, 0.02);

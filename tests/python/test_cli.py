@@ -371,7 +371,10 @@ def test_bench_measures_both_ways_beside_memcpy() -> None:
 
 
 def test_methods_and_help_and_version_are_printed() -> None:
-    assert b"lossless" in run("methods").stdout
+    listed = run("methods").stdout
+    assert b"lossless" in listed
+    assert b"topk" in listed
+    assert b"keep=" in listed
     assert b"gradwire 0" in run("--version").stdout
     commands = ["compress", "decompress", "verify", "info", "bench", "train-tables", "methods"]
     for command in commands:
