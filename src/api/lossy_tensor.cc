@@ -68,8 +68,8 @@ bool can_be_lossy(const TensorView& tensor) noexcept {
 bool encode_lossy(const TensorView& tensor, const lossy::Recipe& recipe, std::string_view name,
                   lossy::BodyEnd end, LossyMemory& memory, Bytes& out, LossyReport* report) {
   constexpr std::size_t kReadable = 16;  // behind a body that is read
-  lossy::TensorCoder coder(recipe, std::string(name), {tensor.shape.begin(), tensor.shape.end()}, 0,
-                           1);
+  lossy::TensorCoder coder(recipe, name.empty() ? "tensor" : std::string(name),
+                           {tensor.shape.begin(), tensor.shape.end()}, 0, 1);
   if (coder.is_dense(0)) return false;
   to_floats(tensor.dtype, tensor.data, memory.values);
   const std::size_t before = out.size();

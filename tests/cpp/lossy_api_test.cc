@@ -13,10 +13,23 @@ constexpr DType kNarrow[] = {DType::f32, DType::bf16, DType::f16};
 constexpr std::size_t kFlagsAt = 6;  // in a frame
 constexpr std::uint8_t kLossyFlag = 8;
 
-std::vector<std::string> lossy_methods() {
+/// False for methods whose messages mean something between ranks only.
+bool makes_files(std::string_view method) {
+  const std::vector<std::uint64_t> shape{2, 2};
+  const Bytes zeros(16);
+  try {
+    compress_lossy({DType::f32, shape, zeros}, method);
+    return true;
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("between ranks only"), std::string::npos) << method;
+    return false;
+  }
+}
+
+std::vector<std::string> file_methods() {
   std::vector<std::string> names;
   for (const Method& method : methods())
-    if (is_lossy_method(method.name)) names.emplace_back(method.name);
+    if (is_lossy_method(method.name) && makes_files(method.name)) names.emplace_back(method.name);
   return names;
 }
 
@@ -80,8 +93,8 @@ void check_method(const std::string& spec, const Owned& tensor, bool goes_exactl
 TEST(LossyApi, EveryMethodComesBackAsItsReportSays) {
   TensorMaker make(71);
   const std::vector<Shape> shapes{{}, {1}, {0}, {1000}, {64, 33}};
-  ASSERT_GE(lossy_methods().size(), 11u);
-  for (const std::string& method : lossy_methods()) {
+  ASSERT_GE(file_methods().size(), 11u);
+  for (const std::string& method : file_methods()) {
     for (const DType dtype : kNarrow) {
       for (const Shape& shape : shapes) {
         const Owned tensor = make(dtype, shape, Content::normal);
@@ -110,14 +123,15 @@ TEST(LossyApi, TopKKeepsTheLargestAsTheyAre) {
 }
 
 TEST(LossyApi, ErrorsAreThoseOfValuesRoundedToTheDtype) {
-  // bf16 has no 0.3 or so: int8 levels of the scale are rounded once more.
+  // What 255 levels of a scale give is no bf16 yet.
   TensorMaker make(72);
   const Owned tensor = make(DType::bf16, {40, 50}, Content::normal);
   LossyReport report;
   const Bytes frame = compress_lossy(tensor.view(), "cast(values=int8,feedback=true)", {}, &report);
   expect_same_loss(report, counted(tensor, decompress(frame).data));
   EXPECT_GT(report.relative_l2, 1e-4);
-  EXPECT_LT(report.relative_l2, 0.02);
+  // A bucket of 512 with largest N has errors of N / 254 at most, and norm N at least.
+  EXPECT_LT(report.relative_l2, std::sqrt(512.0) / 254 + 0x1p-8);
 }
 
 TEST(LossyApi, ReportsOfTensorsAddUpToThatOfBoth) {

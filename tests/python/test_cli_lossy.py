@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_cli import SAMPLES, TOOL, check_round_trip, entry, info, npy, run, safetensors
+from cli_testing import SAMPLES, TOOL, check_round_trip, entry, info, npy, run, safetensors
 
 
 def sample_of_three(tmp_path: Path) -> Path:

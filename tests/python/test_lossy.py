@@ -20,7 +20,11 @@ def gradient(dtype: object = np.float32) -> np.ndarray:
 @pytest.mark.parametrize("method", gradwire.lossy_methods())
 def test_every_method_restores_what_its_report_says(method: str, dtype: object) -> None:
     x = gradient(dtype)
-    frame, report = gradwire.compress_lossy(x, method)
+    try:
+        frame, report = gradwire.compress_lossy(x, method)
+    except gradwire.ArgumentError as error:
+        assert "between ranks only" in str(error)  # noqa: PT017
+        pytest.skip(str(error))
     restored = gradwire.decompress(frame)
     assert (restored.dtype, restored.shape) == (x.dtype, x.shape)
     was, found = x.astype(np.float64), restored.astype(np.float64)

@@ -60,12 +60,11 @@ std::uint64_t TensorCoder::seed_of(std::uint64_t step, bool shared) const noexce
 
 void TensorCoder::refuse(std::span<const float> gradient) const {
   const auto found = std::ranges::find_if(gradient, [](float v) { return !std::isfinite(v); });
-  const std::string_view name = name_.empty() ? "tensor" : std::string_view(name_);
   if (found == gradient.end())
     fail(ErrorKind::invalid_argument, "{}: gradient and what is kept of earlier ones overflow",
-         name);
+         name_);
   fail(ErrorKind::invalid_argument,
-       "{}: element {} of the gradient is {}; nan=pass sends such tensors exactly", name,
+       "{}: element {} of the gradient is {}; nan=pass sends such tensors exactly", name_,
        found - gradient.begin(), *found);
 }
 
