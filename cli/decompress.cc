@@ -57,10 +57,21 @@ class Decompression {
     } else {
       write_all(frame, file, path, input.mode());
     }
+    note_loss(frame, file);
     if (flags_.output.remove) remove_input(file.path);
   }
 
  private:
+  /// Says once that a file does not come back as it was.
+  void note_loss(const FrameFile& frame, const InputFile& file) {
+    if (is_loss_noted_ || flags_.output.quiet) return;
+    is_loss_noted_ =
+        flags_.selects() ? frame.is_lossy(frame.find(flags_.tensor)) : frame.is_lossy();
+    if (!is_loss_noted_) return;
+    report(shown_input(file.path),
+           "was made by a lossy method: the values are the method's, not the source's");
+  }
+
   /// A part of stdin goes to stdout like the whole of it.
   static std::string wanted(const DecompressFlags& flags) {
     const bool is_stdin = flags.files.size() == 1 && is_standard_stream(flags.files.front());
@@ -142,6 +153,7 @@ class Decompression {
   const DecompressFlags& flags_;
   DecompressOptions options_;
   OutputNames names_;
+  bool is_loss_noted_ = false;
 };
 
 int run(const DecompressFlags& flags) {

@@ -62,6 +62,12 @@ void FrameFile::list_tensors() {
 
 SourceKind FrameFile::kind() const { return reader_ ? reader_->source_kind() : SourceKind::raw; }
 
+bool FrameFile::is_lossy() const {
+  for (std::size_t i = 0; i < size(); ++i)
+    if (is_lossy(i)) return true;
+  return false;
+}
+
 std::size_t FrameFile::find(const std::optional<std::string>& name) const {
   if (!name) {
     if (size() == 1) return 0;

@@ -25,6 +25,9 @@ class FrameFile {
 
   std::size_t size() const { return infos_.size(); }
   const TensorInfo& info(std::size_t index) const { return infos_[index]; }
+  bool is_lossy(std::size_t index) const { return infos_[index].pipeline == "lossy"; }
+  /// Whether one of the tensors is.
+  bool is_lossy() const;
   /// The tensor of that name; without a name the only tensor. Throws Error(invalid_argument).
   std::size_t find(const std::optional<std::string>& name) const;
   /// Restores a tensor into memory of exactly its size, which check_budget() has allowed.

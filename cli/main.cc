@@ -41,7 +41,8 @@ int flushed(int code) {
 int run(int argc, char** argv) {
   install_signal_handlers();
   int exit_code = kExitOk;
-  CLI::App app("Lossless compression of gradients and other tensors.", "gradwire");
+  CLI::App app("Compression of gradients and other tensors, exact unless a lossy method is named.",
+               "gradwire");
   app.set_version_flag("--version", "gradwire " GRADWIRE_VERSION);
   app.require_subcommand(1);
   add_compress(app, exit_code);

@@ -36,7 +36,8 @@ std::size_t compress_bound(DType dtype, std::uint64_t n);
 /// Peak memory: the frame + about 4 MiB a thread. Thread-safe.
 std::vector<std::uint8_t> compress(const TensorView& tensor, const CompressOptions& options = {});
 
-/// Restore the tensor of one frame, every bit of it. Throws Error(truncated | corrupt | unsupported
+/// Restore the tensor of one frame, every bit of it; of a lossy frame the values that its method
+/// sends. Throws Error(truncated | corrupt | unsupported
 /// | limit).
 Tensor decompress(std::span<const std::uint8_t> frame, const DecompressOptions& options = {});
 
@@ -84,7 +85,8 @@ class Decompressor {
   /// which says that the frame is complete. Throws as decompress; `out` is then as before the call,
   /// what earlier calls appended is void, and the next call begins a new frame, as it does after
   /// true. Bytes behind the frame in one piece with its end are `corrupt`. Without max_output the
-  /// limit is that of the bytes fed so far.
+  /// limit is that of the bytes fed so far. A lossy frame has no chunks: all of it is appended in
+  /// the end, verified.
   bool feed(std::span<const std::uint8_t> bytes, std::vector<std::uint8_t>& out);
   /// Ends the stream: throws Error(truncated) unless the frame that was fed is complete.
   void finish() const;

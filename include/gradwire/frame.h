@@ -13,6 +13,8 @@
 
 namespace gradwire {
 
+struct LossyReport;  // gradwire/lossy.h
+
 /// What stands in a tensor's frame, and what was chosen in each stage.
 struct TensorInfo {
   std::string name;
@@ -21,12 +23,17 @@ struct TensorInfo {
   std::uint64_t elements = 0;
   std::uint64_t original_bytes = 0;
   std::uint64_t compressed_bytes = 0;
-  std::string pipeline;    ///< "planes", "scaled", "kernels"
+  std::string pipeline;    ///< "planes", "scaled", "kernels", "lossy"
   std::string prediction;  ///< such as "rows+columns/2", "constant", "taps(a=1)"
-  std::string signs;       ///< "raw", "rank_one", "tap", "guess"
-  std::string zeros;       ///< "none", "in-band", "map", "rows", "columns", joined by +
-  std::string fractions;   ///< such as "7 of 23 bits", "counted"
-  std::string tables;      ///< such as "huffman dynamic pairs"
+  std::string signs;       ///< "raw", "rank_one", "tap", "guess"; of a lossy one "in values"
+  /// "none", "in-band", "map", "rows", "columns", joined by +; of a lossy one how what is sent is
+  /// told from what is not, such as "gaps, 1 % kept"
+  std::string zeros;
+  /// Such as "7 of 23 bits", "counted"; of a lossy one its values, such as "levels 7, buckets of
+  /// 512"
+  std::string fractions;
+  /// Such as "huffman dynamic pairs"; of a lossy one whether its values are "coded" or "stored"
+  std::string tables;
   std::uint64_t chunks = 0, constant_chunks = 0, stored_chunks = 0;
   bool checksums = false;
 };
@@ -45,7 +52,8 @@ std::optional<std::uint64_t> frame_size(std::span<const std::uint8_t> start);
 /// True if the frame is an archive (many tensors), false for a single tensor.
 bool is_archive(std::span<const std::uint8_t> frame);
 
-/// Restore elements first .. last-1 (row-major order) only; decodes the chunks that hold them.
+/// Restore elements first .. last-1 (row-major order) only; decodes the chunks that hold them, of a
+/// lossy tensor all of it.
 std::vector<std::uint8_t> decompress_range(std::span<const std::uint8_t> frame, std::uint64_t first,
                                            std::uint64_t last,
                                            const DecompressOptions& options = {});
@@ -69,6 +77,11 @@ class ArchiveWriter {
   void set_source(SourceKind kind, std::span<const std::uint8_t> header);
   /// Throws Error(invalid_argument) for a name used before.
   void add(std::string_view name, const TensorView& tensor);
+  /// The same by a lossy method. Tensors of other types than f32, bf16 and f16, empty ones, and
+  /// those that the method sends exactly go by the options. The name is what random draws depend
+  /// on. Throws as compress_lossy does, naming the tensor.
+  void add_lossy(std::string_view name, const TensorView& tensor, std::string_view spec,
+                 LossyReport* report = nullptr);
   /// Compressed bytes so far, for progress.
   std::uint64_t size() const;
   /// The archive. The writer is then as new, with the options it was made with.

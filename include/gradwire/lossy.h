@@ -38,12 +38,19 @@ struct LossyReport {
   double relative_l2 = 0;         ///< norm of the error / norm of the tensor; 0 for zeros
   double largest_error = 0;       ///< of an element, absolute
   double sign_agreement = 1;      ///< share of the elements that are not 0 whose sign is kept
+  double norm = 0;                ///< of the tensor's finite elements; 0 for other dtypes
+  std::uint64_t nonzero = 0;      ///< elements that are not 0; 0 for other dtypes
+
+  /// Makes this the report of two tensors, or of all those of a file.
+  void add(const LossyReport& other) noexcept;
 };
 
 /// Compress one tensor (f32, bf16, f16) by a lossy method into one frame, as the first step of a
-/// training with one rank would send it. `decompress` gives the decoded values. `name` is what
-/// random draws depend on. Throws Error(invalid_argument) as canonical_method does, for another
-/// dtype, and for NaN or infinity unless the method passes them on.
+/// training with one rank would send it: some tensors go exactly, such as those of one dimension
+/// where the method has dense_vectors=true, and then the frame is an exact one. `decompress` gives
+/// the decoded values. `name` is what random draws depend on. Throws Error(invalid_argument) as
+/// canonical_method does, for another dtype, and for NaN or infinity unless the method passes them
+/// on.
 std::vector<std::uint8_t> compress_lossy(const TensorView& tensor, std::string_view spec,
                                          std::string_view name = {}, LossyReport* report = nullptr,
                                          bool checksum = true);

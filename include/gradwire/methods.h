@@ -17,12 +17,12 @@ struct Method {
   std::span<const MethodParameter> parameters;
 };
 
-/// All methods, in the order of their ids.
+/// All methods: the exact ones, then the lossy ones of gradwire/lossy.h.
 std::span<const Method> methods();
 
 /// Options of a spec: "lossless", "lossless(level=3,coder=ans)", "none" (stored). What the spec
 /// leaves open is taken from `defaults`. Throws Error(invalid_argument) with near names for unknown
-/// words, and for numbers out of range.
+/// words, for numbers out of range, and for lossy methods.
 CompressOptions parse_method(std::string_view spec, const CompressOptions& defaults = {});
 
 /// The part in brackets alone: "", "level=3,coder=huffman,threads=2,checksum=false".

@@ -62,6 +62,13 @@ void add_tensor(ArchiveWriter& writer, std::string_view name, const InputBytes& 
   writer.add(name, tensor);
 }
 
+void add_lossy_tensor(ArchiveWriter& writer, std::string_view name, const InputBytes& data,
+                      std::string_view dtype, const Shape& shape, std::string_view method) {
+  const TensorView tensor{.dtype = parse_dtype(dtype), .shape = shape, .data = span_of(data)};
+  const nb::gil_scoped_release released;
+  writer.add_lossy(name, tensor, method);
+}
+
 OwnedBytes finish(ArchiveWriter& writer) {
   std::vector<std::uint8_t> frame;
   {
@@ -77,6 +84,8 @@ void bind_archives(nb::module_& module) {
   nb::class_<ArchiveWriter>(module, "ArchiveWriter")
       .def(nb::init<const CompressOptions&>(), "options"_a)
       .def("add", &add_tensor, "name"_a, "data"_a.noconvert(), "dtype"_a, "shape"_a)
+      .def("add_lossy", &add_lossy_tensor, "name"_a, "data"_a.noconvert(), "dtype"_a, "shape"_a,
+           "method"_a)
       .def("finish", &finish);
   nb::class_<HeldArchive>(module, "ArchiveReader")
       .def(nb::init<InputBytes, std::uint64_t, int>(), "frame"_a.noconvert(), "max_output"_a,

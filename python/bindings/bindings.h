@@ -19,6 +19,7 @@
 
 #include "gradwire/compress.h"
 #include "gradwire/frame.h"
+#include "gradwire/lossy.h"
 
 namespace gradwire::python {
 
@@ -53,6 +54,8 @@ TensorTuple tensor_tuple(Tensor tensor);
 HeaderTuple header_tuple(const Tensor& header);
 
 Fields info_fields(const TensorInfo& info);
+
+Fields report_fields(const LossyReport& report);
 
 DecompressOptions decompress_options(std::uint64_t max_output, int threads);
 

@@ -59,6 +59,18 @@ Fields info_fields(const TensorInfo& info) {
   return fields;
 }
 
+Fields report_fields(const LossyReport& report) {
+  Fields fields;
+  fields["elements"] = report.elements;
+  fields["selected"] = report.selected;
+  fields["index_bytes"] = report.index_bytes;
+  fields["value_bytes"] = report.value_bytes;
+  fields["relative_l2"] = report.relative_l2;
+  fields["largest_error"] = report.largest_error;
+  fields["sign_agreement"] = report.sign_agreement;
+  return fields;
+}
+
 DecompressOptions decompress_options(std::uint64_t max_output, int threads) {
   DecompressOptions options;
   options.max_output = max_output;

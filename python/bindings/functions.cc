@@ -36,6 +36,21 @@ nb::bytes compress_tensor(const InputBytes& data, std::string_view dtype, const 
   return to_bytes(frame);
 }
 
+/// (frame, what it lost; empty unless `report`).
+std::pair<nb::bytes, Fields> compress_tensor_lossy(const InputBytes& data, std::string_view dtype,
+                                                   const Shape& shape, std::string_view method,
+                                                   std::string_view name, bool checksum,
+                                                   bool report) {
+  const TensorView tensor{.dtype = parse_dtype(dtype), .shape = shape, .data = span_of(data)};
+  LossyReport found;
+  std::vector<std::uint8_t> frame;
+  {
+    const nb::gil_scoped_release released;
+    frame = compress_lossy(tensor, method, name, report ? &found : nullptr, checksum);
+  }
+  return {to_bytes(frame), report ? report_fields(found) : Fields()};
+}
+
 TensorTuple decompress_tensor(const InputBytes& frame, std::uint64_t max_output, int threads) {
   Tensor tensor;
   {
@@ -97,6 +112,10 @@ void bind_functions(nb::module_& module) {
   module.def("compress_options", &compress_options, "method"_a, "level"_a, "coder"_a, "tables"_a,
              "threads"_a, "checksum"_a);
   module.def("compress", &compress_tensor, "data"_a.noconvert(), "dtype"_a, "shape"_a, "options"_a);
+  module.def("is_lossy_method", &is_lossy_method, "method"_a);
+  module.def("canonical_method", &canonical_method, "method"_a);
+  module.def("compress_lossy", &compress_tensor_lossy, "data"_a.noconvert(), "dtype"_a, "shape"_a,
+             "method"_a, "name"_a, "checksum"_a, "report"_a);
   module.def("decompress", &decompress_tensor, "frame"_a.noconvert(), "max_output"_a, "threads"_a);
   module.def("decompress_into", &decompress_tensor_into, "frame"_a.noconvert(), "out"_a.noconvert(),
              "max_output"_a, "threads"_a, ReleaseGil());

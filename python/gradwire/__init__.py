@@ -1,4 +1,4 @@
-"""Lossless compression of gradients and other neural network tensors.
+"""Compression of gradients and other neural network tensors: lossless, or by lossy methods.
 
 >>> import gradwire, numpy as np
 >>> gradient = np.random.default_rng(1).normal(0, 1e-3, (64, 256)).astype(np.float32)
@@ -7,9 +7,9 @@
 >>> restored.tobytes() == gradient.tobytes()
 True
 
-One tensor: ``compress``, ``decompress``, ``info``; many: ``compress_batch``, ``decompress_batch``;
-files: ``save``, ``load``, ``open``; in a loop: ``Compressor``, ``Decompressor``. All errors are
-``GradwireError``.
+One tensor: ``compress``, ``decompress``, ``info``, ``compress_lossy``; many: ``compress_batch``,
+``decompress_batch``; files: ``save``, ``load``, ``open``; in a loop: ``Compressor``,
+``Decompressor``. All errors are ``GradwireError``.
 """
 
 from gradwire._archives import (
@@ -33,6 +33,7 @@ from gradwire._codec import (
 from gradwire._contexts import Compressor, Decompressor
 from gradwire._core import version as _version
 from gradwire._lazy import Archive, LazyTensor
+from gradwire._lossy import LossyReport, compress_lossy, lossy_methods
 from gradwire.errors import (
     ArgumentError,
     CorruptError,
@@ -56,6 +57,7 @@ __all__ = [
     "GradwireError",
     "LazyTensor",
     "LimitError",
+    "LossyReport",
     "TensorInfo",
     "TransportError",
     "TruncatedError",
@@ -64,12 +66,14 @@ __all__ = [
     "compress",
     "compress_batch",
     "compress_bound",
+    "compress_lossy",
     "decompress",
     "decompress_batch",
     "info",
     "info_batch",
     "load",
     "lossless_methods",
+    "lossy_methods",
     "open",
     "order0_bound",
     "save",

@@ -24,7 +24,7 @@ from gradwire._arrays import (
 )
 from gradwire._codec import TensorInfo, make_info
 from gradwire._lazy import Archive
-from gradwire._options import compress_options, output_budget, thread_count
+from gradwire._options import method_options, output_budget, thread_count
 from gradwire._places import errors_name
 from gradwire.errors import ArgumentError, LimitError, TruncatedError
 
@@ -45,7 +45,9 @@ def compress_batch(
 ) -> bytes:
     """Compress named tensors into one archive frame, in the order of the mapping.
 
-    tensors: what ``compress`` takes, by name. Options: as for ``compress``.
+    tensors: what ``compress`` takes, by name. Options: as for ``compress``. With a lossy method,
+    tensors of other types than float32, bfloat16 and float16, and those that it sends exactly, go
+    by the other options; the name is what random draws depend on.
     Returns the frame, for ``decompress_batch``; it is also what a .gw file holds.
     Raises ArgumentError, naming the tensor, as ``compress``; thread-safe.
 
@@ -54,8 +56,8 @@ def compress_batch(
     >>> gradwire.decompress_batch(frame)["b"]
     array([0, 0], dtype=int8)
     """
-    options = compress_options(method, level, coder, tables, threads, checksum)
-    return _archive(tensors, options).tobytes()
+    options = method_options(method, level, coder, tables, threads, checksum)
+    return _archive(tensors, *options).tobytes()
 
 
 def decompress_batch(
@@ -108,8 +110,8 @@ def save(
     """
     if not isinstance(tensors, Mapping):
         tensors = {_SINGLE_NAME: tensors}
-    options = compress_options(method, level, coder, tables, threads, checksum)
-    _write_atomically(Path(path), _archive(tensors, options))
+    options = method_options(method, level, coder, tables, threads, checksum)
+    _write_atomically(Path(path), _archive(tensors, *options))
 
 
 def load(
@@ -145,11 +147,17 @@ def open(
         return Archive(path, _reader(_map_file(path), max_output, threads))
 
 
-def _archive(tensors: Mapping[str, Any], options: _core.CompressOptions) -> Bytes:
+def _archive(
+    tensors: Mapping[str, Any], options: _core.CompressOptions, lossy: str | None
+) -> Bytes:
     writer = _core.ArchiveWriter(options)
     for name, tensor in tensors.items():
         with errors_name(None, name):
-            writer.add(_checked_name(name), *raw_tensor(tensor))
+            raw = raw_tensor(tensor)
+            if lossy:
+                writer.add_lossy(_checked_name(name), *raw, lossy)
+            else:
+                writer.add(_checked_name(name), *raw)
     return writer.finish()
 
 

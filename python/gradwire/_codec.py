@@ -17,7 +17,7 @@ from gradwire._arrays import (
     to_numpy,
     to_torch,
 )
-from gradwire._options import compress_options, output_budget, thread_count
+from gradwire._options import method_options, output_budget, thread_count
 from gradwire.dtypes import numpy_dtype, parse_dtype
 from gradwire.errors import ArgumentError
 
@@ -41,12 +41,14 @@ def compress(
     protocol; any shape; float16, bfloat16, float32, float64, float8_e4m3fn, float8_e5m2, integers
     of 8 to 64 bits, bool. It is not modified, and copied only when not in row-major order.
     method: "lossless", "lossless(level=3,coder=ans)" or "none" (stored); what it names goes before
-    the keywords. level: 1 (published exponent coding), 2, 3 (smallest, slowest). coder: "auto",
-    "huffman", "ans", "stored". tables: "hybrid", "dynamic", "static", "gennorm".
+    the keywords. Or a lossy one, such as "topk(keep=0.01)": see ``compress_lossy``. level: 1
+    (published exponent coding), 2, 3 (smallest, slowest). coder: "auto", "huffman", "ans",
+    "stored". tables: "hybrid", "dynamic", "static", "gennorm".
     threads: the bytes do not depend on it. checksum: cover headers and values by XXH3-64.
     dtype: what the bits of bytes or integers mean, as in ``compress(bits, dtype="bfloat16")``.
 
-    Returns the frame; at most ``compress_bound(dtype, n)`` bytes, usually 40 to 90 % of the input.
+    Returns the frame; at most ``compress_bound(dtype, n)`` bytes (lossy methods may pass that),
+    usually 40 to 90 % of the input.
     Raises ArgumentError for a dtype without codec, an unknown word, a number out of range.
     Thread-safe; other Python threads run meanwhile. Peak memory: the frame twice, 4 MiB a thread.
 
@@ -58,8 +60,11 @@ def compress(
     >>> gradwire.decompress(frame).tobytes() == gradient.tobytes()
     True
     """
-    options = compress_options(method, level, coder, tables, threads, checksum)
-    return _core.compress(*raw_tensor(x, dtype), options)
+    options, lossy = method_options(method, level, coder, tables, threads, checksum)
+    tensor = raw_tensor(x, dtype)
+    if lossy:
+        return _core.compress_lossy(*tensor, lossy, "", bool(checksum), report=False)[0]
+    return _core.compress(*tensor, options)
 
 
 @overload
@@ -97,7 +102,7 @@ def decompress(
     threads: int = 1,
     framework: Framework = "numpy",
 ) -> Any:
-    """Restore the tensor of one frame, every bit of it.
+    """Restore the tensor of one frame: every bit of it, or what a lossy method made of it.
 
     data: one whole frame, as bytes, bytearray, memoryview, mmap or uint8 array; not modified.
     out: NumPy array or torch CPU tensor of the frame's dtype and shape, row-major and writable; the
@@ -166,7 +171,7 @@ class TensorInfo:
     elements: int
     original_bytes: int
     compressed_bytes: int
-    pipeline: str  #: "planes", "scaled", "kernels"
+    pipeline: str  #: "planes", "scaled", "kernels", "lossy"
     prediction: str
     signs: str
     zeros: str

@@ -26,6 +26,20 @@ def compress_options(
     )
 
 
+def method_options(
+    method: str, level: int, coder: str, tables: str, threads: int, checksum: bool
+) -> tuple[_core.CompressOptions, str | None]:
+    """Options, and the method if it is a lossy one: options are then for what goes exactly."""
+    spec = lossy_spec(method) if _core.is_lossy_method(_word("method", method)) else None
+    exact = "lossless" if spec else method
+    return compress_options(exact, level, coder, tables, threads, checksum), spec
+
+
+def lossy_spec(method: str) -> str:
+    """The canonical form; raises ArgumentError for what names no lossy method."""
+    return _core.canonical_method(_word("method", method))
+
+
 def thread_count(threads: int) -> int:
     return _whole_number("threads", threads, 1, _MAX_THREADS)
 

@@ -7,9 +7,10 @@
 #include <unordered_set>
 
 #include "api/frame_access.h"
-#include "base/near_names.h"
+#include "api/lossy_tensor.h"
 #include "api/source_header.h"
 #include "base/fail.h"
+#include "base/near_names.h"
 #include "gradwire/frame.h"
 #include "lossless/tensor_encoder.h"
 #include "stages/entropy/integer_array.h"
@@ -48,6 +49,11 @@ struct ArchiveWriter::State {
   std::vector<frame::ArchiveEntry> entries;
   std::vector<api::SourceTensor> sources;
   std::unordered_set<std::string> names;
+  api::LossyMemory lossy_memory;
+  bool is_lossy = false;  ///< one of the bodies is
+
+  void note_name(std::string_view name);
+  void note_tensor(std::string_view name, const TensorView& tensor, std::size_t start);
 
   void start_anew() {
     kind = SourceKind::none;
@@ -56,6 +62,7 @@ struct ArchiveWriter::State {
     entries.clear();
     sources.clear();
     names.clear();
+    is_lossy = false;
   }
 };
 
@@ -74,23 +81,57 @@ void ArchiveWriter::set_source(SourceKind kind, std::span<const std::uint8_t> he
   state_->header.assign(header.begin(), header.end());
 }
 
-void ArchiveWriter::add(std::string_view name, const TensorView& tensor) {
+void ArchiveWriter::State::note_name(std::string_view name) {
   if (name.size() > frame::kMaxName) {
     fail(ErrorKind::invalid_argument, "name: {} bytes long, at most {} allowed", name.size(),
          frame::kMaxName);
   }
   if (!frame::is_utf8(name)) fail(ErrorKind::invalid_argument, "name '{}' is not UTF-8", name);
-  api::check_tensor(tensor);
-  if (!state_->names.insert(std::string(name)).second) {
+  if (!names.insert(std::string(name)).second) {
     fail(ErrorKind::invalid_argument, "name '{}' was added before", name);
   }
+}
+
+/// The body has been appended, from `start` on.
+void ArchiveWriter::State::note_tensor(std::string_view name, const TensorView& tensor,
+                                       std::size_t start) {
+  entries.push_back({std::string(name), 0, tensors.size() - start});
+  sources.push_back({std::string(name),
+                     tensor.dtype,
+                     {tensor.shape.begin(), tensor.shape.end()},
+                     tensor.data.size()});
+}
+
+void ArchiveWriter::add(std::string_view name, const TensorView& tensor) {
+  api::check_tensor(tensor);
+  state_->note_name(name);
   const std::size_t start = state_->tensors.size();
   lossless::encode_tensor(tensor, state_->options, true, state_->memory, state_->tensors);
-  state_->entries.push_back({std::string(name), 0, state_->tensors.size() - start});
-  state_->sources.push_back({std::string(name),
-                             tensor.dtype,
-                             {tensor.shape.begin(), tensor.shape.end()},
-                             tensor.data.size()});
+  state_->note_tensor(name, tensor, start);
+}
+
+void ArchiveWriter::add_lossy(std::string_view name, const TensorView& tensor,
+                              std::string_view spec, LossyReport* report) {
+  const lossy::Recipe recipe = lossy::parse_recipe(spec);
+  api::check_tensor(tensor);
+  state_->note_name(name);
+  const std::size_t start = state_->tensors.size();
+  const auto end = state_->options.checksum ? lossy::BodyEnd::archive : lossy::BodyEnd::none;
+  try {
+    if (api::can_be_lossy(tensor) &&
+        api::encode_lossy(tensor, recipe, name, end, state_->lossy_memory, state_->tensors,
+                          report)) {
+      state_->is_lossy = true;
+    } else {
+      lossless::encode_tensor(tensor, state_->options, true, state_->memory, state_->tensors);
+      if (report != nullptr) *report = api::exact_report(tensor, state_->tensors.size() - start);
+    }
+  } catch (...) {  // a tensor that is not finite may be added by another method
+    state_->tensors.resize(start);
+    state_->names.erase(std::string(name));
+    throw;
+  }
+  state_->note_tensor(name, tensor, start);
 }
 
 std::uint64_t ArchiveWriter::size() const { return state_->tensors.size() - state_->front; }
@@ -108,9 +149,10 @@ void ArchiveWriter::finish_into(std::vector<std::uint8_t>& frame) {
   out.varint(state_->entries.size());
   out.varint(names.size());
   entropy::write_bytes(names, out);
-  state_->front =
-      frame::write_archive(write_source(state_->kind, state_->header, state_->sources), directory,
-                           state_->options.checksum, state_->front, state_->tensors);
+  const auto flags = static_cast<std::uint16_t>((state_->options.checksum ? frame::kChecksums : 0) |
+                                                (state_->is_lossy ? frame::kLossy : 0));
+  state_->front = frame::write_archive(write_source(state_->kind, state_->header, state_->sources),
+                                       directory, flags, state_->front, state_->tensors);
   frame.swap(state_->tensors);
   state_->start_anew();
 }
@@ -134,7 +176,8 @@ struct ArchiveReader::State {
     if (!archive.derived) return;
     std::vector<api::SourceTensor> tensors;
     for (std::size_t k = 0; k < archive.entries.size(); ++k) {
-      const frame::TensorHeader header = body(k, UINT64_MAX).header;
+      const api::OpenTensor tensor = open(k, UINT64_MAX, false);
+      const frame::TensorHeader& header = tensor.header();
       tensors.push_back({archive.entries[k].name, header.dtype, header.dims, header.bytes()});
     }
     source = api::render_safetensors(source, tensors, spaces, budget);
@@ -147,12 +190,13 @@ struct ArchiveReader::State {
     return archive.entries[index];
   }
 
-  frame::TensorBody body(std::size_t index, std::uint64_t limit) const {
+  api::OpenTensor open(std::size_t index, std::uint64_t max_output, bool verify) const {
     const frame::ArchiveEntry& entry = this->entry(index);
     const ByteSpan part = bytes.subspan(static_cast<std::size_t>(entry.offset),
                                         static_cast<std::size_t>(entry.length));
-    return frame::read_tensor_body(part, 0, static_cast<std::size_t>(entry.offset),
-                                   archive.checksums, limit);
+    return api::OpenTensor(
+        part, {0, static_cast<std::size_t>(entry.offset), archive.checksums, archive.lossy},
+        max_output, verify);
   }
 };
 
@@ -200,40 +244,30 @@ std::size_t ArchiveReader::find(std::string_view name) const {
 }
 
 TensorInfo ArchiveReader::info(std::size_t index) const {
-  const frame::TensorBody body = state_->body(index, UINT64_MAX);
-  api::check_view(body, state_->budget);
-  TensorInfo info =
-      api::describe(lossless::TensorDecoder(body, false), state_->archive.entries[index].length);
+  const api::OpenTensor open = state_->open(index, UINT64_MAX, false);
+  TensorInfo info = open.describe(state_->archive.entries[index].length, state_->budget);
   info.name = name(index);
   return info;
 }
 
 Tensor ArchiveReader::tensor(std::size_t index) const {
-  const frame::TensorBody body = state_->body(index, state_->budget);
-  const lossless::TensorDecoder decoder(body, state_->options.verify);
-  Tensor tensor;
-  tensor.dtype = body.header.dtype;
-  tensor.shape = body.header.dims;
-  tensor.data.resize(static_cast<std::size_t>(body.header.bytes()));
+  const DecompressOptions& options = state_->options;
   const api::ScratchLoan scratch(state_->scratch);
-  api::decode_all(decoder, tensor.data, state_->options.threads, *scratch);
+  Tensor tensor;
+  state_->open(index, state_->budget, options.verify).restore(tensor, options.threads, *scratch);
   return tensor;
 }
 
 void ArchiveReader::tensor_into(std::size_t index, std::span<std::uint8_t> out) const {
-  const frame::TensorBody body =
-      state_->body(index, std::max<std::uint64_t>(out.size(), state_->budget));
-  const lossless::TensorDecoder decoder(body, state_->options.verify);
+  const DecompressOptions& options = state_->options;
+  const std::uint64_t most = std::max<std::uint64_t>(out.size(), state_->budget);
   const api::ScratchLoan scratch(state_->scratch);
-  api::decode_all(decoder, out, state_->options.threads, *scratch);
+  state_->open(index, most, options.verify).decode(out, options.threads, *scratch);
 }
 
 std::vector<std::uint8_t> ArchiveReader::range(std::size_t index, std::uint64_t first,
                                                std::uint64_t last) const {
-  const frame::TensorBody body = state_->body(index, UINT64_MAX);
-  api::check_view(body, state_->budget);
-  return api::decode_range(lossless::TensorDecoder(body, state_->options.verify), first, last,
-                           state_->budget);
+  return state_->open(index, UINT64_MAX, state_->options.verify).range(first, last, state_->budget);
 }
 
 }  // namespace gradwire

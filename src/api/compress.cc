@@ -74,7 +74,7 @@ std::vector<std::uint8_t> compress(const TensorView& tensor, const CompressOptio
 struct Decompressor::State {
   explicit State(const DecompressOptions& given) : options(given), stream(given, scratch) {}
   DecompressOptions options;
-  std::vector<lossless::Scratch> scratch;
+  api::DecodeScratch scratch;
   api::FrameStream stream;
 };
 
@@ -87,22 +87,17 @@ Decompressor::Decompressor(Decompressor&&) noexcept = default;
 Decompressor& Decompressor::operator=(Decompressor&&) noexcept = default;
 
 void Decompressor::decompress(std::span<const std::uint8_t> frame, Tensor& tensor) {
-  const frame::TensorBody body =
-      api::open_frame(frame, api::output_budget(state_->options, frame.size()));
-  const lossless::TensorDecoder decoder(body, state_->options.verify);
-  tensor.dtype = body.header.dtype;
-  tensor.shape = body.header.dims;
-  tensor.data.resize(static_cast<std::size_t>(body.header.bytes()));
-  api::decode_all(decoder, tensor.data, state_->options.threads, state_->scratch);
+  const DecompressOptions& options = state_->options;
+  api::open_frame(frame, api::output_budget(options, frame.size()), options.verify)
+      .restore(tensor, options.threads, state_->scratch);
 }
 
 void Decompressor::decompress_into(std::span<const std::uint8_t> frame,
                                    std::span<std::uint8_t> out) {
   const std::uint64_t budget =
       std::max<std::uint64_t>(out.size(), api::output_budget(state_->options, frame.size()));
-  const frame::TensorBody body = api::open_frame(frame, budget);
-  const lossless::TensorDecoder decoder(body, state_->options.verify);
-  api::decode_all(decoder, out, state_->options.threads, state_->scratch);
+  api::open_frame(frame, budget, state_->options.verify)
+      .decode(out, state_->options.threads, state_->scratch);
 }
 
 std::optional<Tensor> Decompressor::header() const { return state_->stream.header(); }
@@ -124,12 +119,7 @@ Tensor decompress(std::span<const std::uint8_t> frame, const DecompressOptions& 
 
 void decompress_into(std::span<const std::uint8_t> frame, std::span<std::uint8_t> out,
                      const DecompressOptions& options) {
-  api::check_options(options);
-  const frame::TensorBody body = api::open_frame(
-      frame, std::max<std::uint64_t>(out.size(), api::output_budget(options, frame.size())));
-  const lossless::TensorDecoder decoder(body, options.verify);
-  std::vector<lossless::Scratch> scratch;
-  api::decode_all(decoder, out, options.threads, scratch);
+  Decompressor(options).decompress_into(frame, out);
 }
 
 }  // namespace gradwire

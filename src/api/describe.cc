@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <array>
 
-#include "api/frame_access.h"
+#include "api/open_tensor.h"
 #include "base/fail.h"
 #include "base/float_format.h"
 #include "lossless/side_info.h"
+#include "lossless/tensor_decoder.h"
 #include "stages/entropy/gennorm.h"
 
 namespace gradwire::api {
@@ -79,17 +80,36 @@ std::string describe_fractions(const frame::TensorHeader& header) {
                    counted ? ", counted" : "");
 }
 
+std::string describe_selection(const lossy::Body& body) {
+  constexpr const char* kNames[] = {"none", "flags", "gaps", "drawn"};
+  const char* const name = kNames[static_cast<std::size_t>(body.selection)];
+  if (body.selection == lossy::Selection::all) return name;
+  return formatted(
+      "{}, {:.4g} % kept", name,
+      100.0 * static_cast<double>(body.selected) / static_cast<double>(body.header.elements));
+}
+
+std::string describe_rule(const lossy::ValueRule& rule) {
+  using lossy::ValueForm;
+  std::string text(dtype_name(rule.dtype));
+  if (rule.form == ValueForm::levels) text = formatted("levels {}", rule.levels);
+  if (rule.form == ValueForm::table) text = formatted("table of {}", rule.table.size());
+  if (!rule.has_scales()) return text;
+  return text + (rule.bucket == 0 ? ", one scale" : formatted(", buckets of {}", rule.bucket));
+}
+
+/// How the values' packed array lies there.
+std::string describe_values(const frame::Span& values) {
+  if (values.bytes.empty()) return "none";
+  return values.bytes[0] == 0 ? "stored" : "coded";
+}
+
 }  // namespace
 
-TensorInfo describe(const lossless::TensorDecoder& decoder, std::uint64_t compressed_bytes) {
-  const frame::TensorBody& body = decoder.body();
+TensorInfo describe(const frame::TensorBody& body) {
   constexpr const char* kPipelines[] = {"planes", "scaled", "kernels"};
+  const lossless::TensorDecoder decoder(body, false);
   TensorInfo info;
-  info.dtype = body.header.dtype;
-  info.shape = body.header.dims;
-  info.elements = body.header.elements;
-  info.original_bytes = body.header.bytes();
-  info.compressed_bytes = compressed_bytes;
   info.pipeline = kPipelines[static_cast<std::size_t>(body.header.pipeline)];
   info.prediction = describe_prediction(decoder);
   info.signs = describe_signs(body.header);
@@ -102,6 +122,18 @@ TensorInfo describe(const lossless::TensorDecoder& decoder, std::uint64_t compre
     info.stored_chunks += entry.kind == frame::ChunkKind::stored;
   }
   info.checksums = body.checksums;
+  return info;
+}
+
+TensorInfo describe(const lossy::Body& body) {
+  TensorInfo info;
+  info.pipeline = "lossy";
+  info.prediction = "none";
+  info.signs = "in values";
+  info.zeros = describe_selection(body);
+  info.fractions = body.selected == 0 ? "none" : describe_rule(body.rule);
+  info.tables = describe_values(body.sections[frame::Section::values]);
+  info.checksums = body.is_checked;
   return info;
 }
 

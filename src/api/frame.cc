@@ -64,9 +64,8 @@ double plane_bound(const TensorView& tensor) {
 }  // namespace
 
 TensorInfo tensor_info(std::span<const std::uint8_t> frame) {
-  const frame::TensorBody body = api::open_frame(frame, UINT64_MAX);
-  api::check_view(body, api::output_budget({}, frame.size()));
-  return api::describe(lossless::TensorDecoder(body, false), frame.size());
+  return api::open_frame(frame, UINT64_MAX, false)
+      .describe(frame.size(), api::output_budget({}, frame.size()));
 }
 
 Tensor tensor_header(std::span<const std::uint8_t> frame) {
@@ -74,6 +73,7 @@ Tensor tensor_header(std::span<const std::uint8_t> frame) {
   api::refuse_archive(prelude);
   frame::TensorHeader header =
       frame::peek_tensor_header(frame.subspan(prelude.header_bytes), prelude.header_bytes);
+  if (header.pipeline == frame::Pipeline::lossy && !prelude.lossy()) frame::refuse_lossy();
   return {header.dtype, std::move(header.dims), {}};
 }
 
@@ -90,10 +90,8 @@ bool is_archive(std::span<const std::uint8_t> frame) {
 std::vector<std::uint8_t> decompress_range(std::span<const std::uint8_t> frame, std::uint64_t first,
                                            std::uint64_t last, const DecompressOptions& options) {
   api::check_options(options);
-  const frame::TensorBody body = api::open_frame(frame, UINT64_MAX);
-  const std::uint64_t budget = api::output_budget(options, frame.size());
-  api::check_view(body, budget);
-  return api::decode_range(lossless::TensorDecoder(body, options.verify), first, last, budget);
+  return api::open_frame(frame, UINT64_MAX, options.verify)
+      .range(first, last, api::output_budget(options, frame.size()));
 }
 
 double order0_bound(const TensorView& tensor) {

@@ -74,14 +74,14 @@ void FrameStream::read_head(Bytes& out) {
   }
 }
 
-/// A frame without chunks: an empty tensor's, or one to be refused.
+/// A frame without chunks: an empty tensor's, a lossy one, or one to be refused.
 void FrameStream::decode_whole(Bytes& out) {
-  const frame::TensorBody body = open_frame(pending_, output_budget(options_, pending_.size()));
-  const lossless::TensorDecoder decoder(body, options_.verify);
+  const OpenTensor open =
+      open_frame(pending_, output_budget(options_, pending_.size()), options_.verify);
   const std::size_t before = out.size();
-  out.resize(before + static_cast<std::size_t>(body.header.bytes()));
-  decode_all(decoder, std::span(out).subspan(before), options_.threads, *scratch_);
-  note_header(body.header);
+  out.resize(before + static_cast<std::size_t>(open.header().bytes()));
+  open.decode(std::span(out).subspan(before), options_.threads, *scratch_);
+  note_header(open.header());
   drop(pending_.size());
   part_ = Part::done;
 }
@@ -134,9 +134,9 @@ void FrameStream::decode_chunks(std::uint64_t end, Bytes& out) {
   const std::size_t before = out.size();
   out.resize(before + static_cast<std::size_t>(last - next_ * chunk_bytes));
   sums_.resize(static_cast<std::size_t>(end));
-  if (scratch_->size() < static_cast<std::size_t>(options_.threads)) {
-    scratch_->resize(static_cast<std::size_t>(options_.threads));
-  }
+  std::vector<lossless::Scratch>& workers = scratch_->workers;
+  if (workers.size() < static_cast<std::size_t>(options_.threads))
+    workers.resize(static_cast<std::size_t>(options_.threads));
   const std::size_t size = pending_.size();
   pending_.resize(size + kSlack);
   body.window = ByteSpan(pending_).first(size);
@@ -145,7 +145,7 @@ void FrameStream::decode_chunks(std::uint64_t end, Bytes& out) {
     const std::uint64_t c = next_ + i;
     const auto elements = std::span(out).subspan(before + i * chunk_bytes,
                                                  header.chunk_size(c) * header.element_bytes());
-    lossless::Scratch& scratch = (*scratch_)[worker];
+    lossless::Scratch& scratch = workers[worker];
     opened_->decoder->decode_chunk(c, elements, scratch);
     if (!options_.verify || !body.checksums) return;
     sums_[c] =

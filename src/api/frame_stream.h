@@ -2,14 +2,16 @@
 // In: pieces of any size.
 // Out: the elements of each chunk once it is complete; the verdict of the checksums, which stand
 // behind all chunks, at the end.
-// Assumes: nothing of the bytes. Holds the head of the frame, the chunks that a slice of a piece
-// touches and 8 bytes a chunk. One caller at a time.
+// Assumes: nothing of the bytes. A lossy frame is kept until it is whole. Of an exact one it holds
+// the head of the frame, the chunks that a slice of a piece touches and 8 bytes a chunk. One caller
+// at a time.
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "api/open_tensor.h"
 #include "gradwire/compress.h"
 #include "lossless/tensor_decoder.h"
 
@@ -17,7 +19,7 @@ namespace gradwire::api {
 
 class FrameStream {
  public:
-  FrameStream(const DecompressOptions& options, std::vector<lossless::Scratch>& scratch)
+  FrameStream(const DecompressOptions& options, DecodeScratch& scratch)
       : options_(options), scratch_(&scratch) {}
 
   /// Appends what could be restored; true once the frame is complete and its checksums agree. The
@@ -50,7 +52,7 @@ class FrameStream {
   void drop(std::size_t n);
 
   DecompressOptions options_;
-  std::vector<lossless::Scratch>* scratch_;
+  DecodeScratch* scratch_;
   Part part_ = Part::head;
   Bytes pending_;               ///< bytes not used yet
   std::uint64_t at_ = 0;        ///< their place in the frame

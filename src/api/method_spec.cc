@@ -9,6 +9,7 @@
 #include "base/spec.h"
 #include "gradwire/methods.h"
 #include "gradwire/options.h"
+#include "lossy/method/recipe.h"
 
 namespace gradwire {
 namespace {
@@ -68,8 +69,11 @@ CompressOptions parse_options(std::string_view text, const CompressOptions& defa
 
 CompressOptions parse_method(std::string_view spec, const CompressOptions& defaults) {
   const SpecStage stage = parse_stage(spec.substr(0, spec.find('+')));
-  const Names known = names_of(methods());
-  parse_word("method", stage.name, known);
+  if (lossy::is_recipe(stage.name)) {
+    fail(ErrorKind::invalid_argument,
+         "method '{}' is lossy; only exact ones can be used here: lossless, none", stage.name);
+  }
+  parse_word("method", stage.name, names_of(methods()));
   if (spec.find('+') != std::string_view::npos) {
     fail(ErrorKind::invalid_argument, "method '{}': {} stands alone, nothing can be added to it",
          spec, stage.name);

@@ -2,7 +2,12 @@
 
 #include "gradwire/methods.h"
 
+#include <algorithm>
 #include <array>
+#include <iterator>
+#include <vector>
+
+#include "lossy/method/recipe.h"
 
 namespace gradwire {
 namespace {
@@ -18,7 +23,7 @@ constexpr std::array<MethodParameter, 7> kLossless{{
     {"threads", "1 to 1024", "1", "chunks are shared out; the bytes do not depend on it"},
 }};
 
-constexpr std::array<Method, 2> kMethods{{
+constexpr std::array<Method, 2> kExact{{
     {"lossless", "exact", "every bit comes back",
      "docs/format.md; docs/methods.md names the papers", kLossless},
     {"none", "exact", "stored as it is, framed and checked", "docs/format.md 2.2", {}},
@@ -26,6 +31,13 @@ constexpr std::array<Method, 2> kMethods{{
 
 }  // namespace
 
-std::span<const Method> methods() { return kMethods; }
+std::span<const Method> methods() {
+  static const auto all = [] {
+    std::vector<Method> list(kExact.begin(), kExact.end());
+    std::ranges::copy(lossy::recipes(), std::back_inserter(list));
+    return list;
+  }();
+  return all;
+}
 
 }  // namespace gradwire

@@ -115,6 +115,7 @@ Archive read_archive(ByteSpan frame, bool verify) {
                           {Section::source, Section::tensors, Section::directory, Section::footer});
   Archive archive;
   archive.checksums = prelude.checksums();
+  archive.lossy = prelude.lossy();
   archive.tensors = sections.required(Section::tensors);
   const Span& directory = sections.required(Section::directory);
   check_footer(frame, sections, archive, verify);
@@ -183,15 +184,15 @@ Bytes directory_bytes(const std::vector<ArchiveEntry>& entries) {
   return bytes;
 }
 
-std::size_t write_archive(ByteSpan source, ByteSpan directory, bool checksums, std::size_t room,
-                          Bytes& frame) {
+std::size_t write_archive(ByteSpan source, ByteSpan directory, std::uint16_t flags,
+                          std::size_t room, Bytes& frame) {
   const std::size_t tensors = frame.size() - room;
   const std::size_t body = (source.empty() ? 0 : section_bytes(source.size())) +
                            section_bytes(tensors) + section_bytes(directory.size()) +
                            section_bytes(kFooterBytes);
   Bytes front;
   ByteWriter before(front);
-  write_prelude(static_cast<std::uint16_t>(kArchive | (checksums ? kChecksums : 0)), body, before);
+  write_prelude(static_cast<std::uint16_t>(kArchive | flags), body, before);
   if (!source.empty()) write_section(Section::source, source, before);
   before.u8(static_cast<std::uint8_t>(Section::tensors));
   before.varint(tensors);
@@ -208,7 +209,9 @@ std::size_t write_archive(ByteSpan source, ByteSpan directory, bool checksums, s
   out.varint(kFooterBytes);
   out.u64(directory_at);
   const ByteSpan written(frame);
-  out.u64(checksums ? hash64(written.first(front.size()), written.subspan(directory_at)) : 0);
+  out.u64((flags & kChecksums) != 0
+              ? hash64(written.first(front.size()), written.subspan(directory_at))
+              : 0);
   return front.size();
 }
 

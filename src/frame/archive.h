@@ -25,6 +25,7 @@ struct ArchiveEntry {
 
 struct Archive {
   bool checksums = false;
+  bool lossy = false;  ///< tensor bodies may be lossy ones
   Source source = Source::none;
   bool derived = false;            ///< the header is rendered from the directory
   std::uint64_t source_bytes = 0;  ///< of the header, or of its prefix, decoded
@@ -48,8 +49,9 @@ bool is_utf8(std::string_view text) noexcept;
 Bytes directory_bytes(const std::vector<ArchiveEntry>& entries);
 /// Makes a frame of tensor bodies that lie one behind the other in `frame`, behind `room` bytes of
 /// any value; they move unless this is what the frame's beginning takes, which is returned.
-/// `source` is empty for kind none; `directory` is the coded section.
-std::size_t write_archive(ByteSpan source, ByteSpan directory, bool checksums, std::size_t room,
-                          Bytes& frame);
+/// `source` is empty for kind none; `directory` is the coded section; `flags` are kChecksums and
+/// kLossy or not.
+std::size_t write_archive(ByteSpan source, ByteSpan directory, std::uint16_t flags,
+                          std::size_t room, Bytes& frame);
 
 }  // namespace gradwire::frame

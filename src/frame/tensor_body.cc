@@ -107,8 +107,7 @@ void check_absent(const TensorBody& body, std::initializer_list<Section> ids, co
 void read_header(TensorBody& body, std::uint64_t max_output) {
   ByteReader in = body.sections.required(Section::tensor).reader();
   body.header = read_tensor_header(in);
-  if (body.header.pipeline == Pipeline::lossy)
-    fail(ErrorKind::corrupt, "tensor: a lossy body where an exact one is due");
+  if (body.header.pipeline == Pipeline::lossy) refuse_lossy();
   if (body.header.bytes() > max_output) {
     fail(ErrorKind::limit,
          "tensor: {} bytes of output are more than the limit of {}; raise max_output to allow it",
@@ -124,6 +123,8 @@ void read_header(TensorBody& body, std::uint64_t max_output) {
 }
 
 }  // namespace
+
+void refuse_lossy() { fail(ErrorKind::corrupt, "tensor: a lossy body where an exact one is due"); }
 
 bool has_second_sequence(const TensorHeader& header) noexcept {
   return (header.pipeline == Pipeline::scaled && header.scaled.counted && !header.scaled.joint) ||

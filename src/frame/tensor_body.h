@@ -52,6 +52,9 @@ struct TensorBody {
 TensorBody read_tensor_body(ByteSpan bytes, std::size_t prelude, std::size_t origin, bool checksums,
                             std::uint64_t max_output);
 
+/// Throws for a lossy body where none may stand.
+[[noreturn]] void refuse_lossy();
+
 /// The header of a body that starts `origin` bytes into the frame; nothing else is looked at.
 TensorHeader peek_tensor_header(ByteSpan body, std::size_t origin);
 

@@ -82,7 +82,7 @@ TEST(Prelude, OtherMagicVersionsAndFlagsAreRefusedByKind) {
   EXPECT_EQ(kind_with(5, 0), ErrorKind::unsupported);
   EXPECT_EQ(kind_with(5, 2), ErrorKind::unsupported);
   EXPECT_EQ(kind_with(6, 5), ErrorKind::unsupported);  // streamed
-  EXPECT_EQ(kind_with(6, 9), ErrorKind::unsupported);  // lossy
+  EXPECT_EQ(kind_with(6, 9), ErrorKind::corrupt);      // lossy, which the checksum did not see
   EXPECT_EQ(kind_with(6, 17), ErrorKind::corrupt);
   EXPECT_EQ(kind_with(7, 128), ErrorKind::corrupt);
   EXPECT_EQ(kind_with(8, static_cast<std::uint8_t>(good[8] + 1)), ErrorKind::truncated);

@@ -2,67 +2,23 @@
 
 from __future__ import annotations
 
-import io
 import json
-import os
 import struct
-import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 import xxhash
-
-ROOT = Path(__file__).resolve().parents[2]
-TOOL = Path(os.environ.get("GRADWIRE_CLI", ROOT / "build" / "release" / "gradwire"))
-SAMPLES = sorted((ROOT / "tests" / "data").glob("*.safetensors"))
-
-
-def run(
-    *arguments: object, stdin: bytes = b"", code: int = 0
-) -> subprocess.CompletedProcess[bytes]:
-    """Run the tool and compare its exit code; only errors write to stderr."""
-    done = subprocess.run(
-        [TOOL, *map(str, arguments)], input=stdin, capture_output=True, timeout=120, check=False
-    )
-    assert done.returncode == code, done.stderr.decode(errors="replace")
-    assert bool(done.stderr) == (code != 0), done.stderr
-    assert all(line.startswith(b"gradwire: ") for line in done.stderr.splitlines())
-    return done
-
-
-def safetensors(entries: dict[str, object], data: bytes, padding: bytes = b"") -> bytes:
-    text = json.dumps(entries).encode() + padding
-    return struct.pack("<Q", len(text)) + text + data
-
-
-def entry(dtype: str, shape: Sequence[int], begin: int, end: int) -> dict[str, object]:
-    return {"dtype": dtype, "shape": list(shape), "data_offsets": [begin, end]}
-
-
-def npy(array: np.ndarray, version: tuple[int, int] = (1, 0)) -> bytes:
-    out = io.BytesIO()
-    np.lib.format.write_array(out, array, version, allow_pickle=True)
-    return out.getvalue()
-
-
-def bf16_bytes(count: int, seed: int = 1) -> bytes:
-    values = np.random.default_rng(seed).standard_normal(count).astype("<f4")
-    return (values.view("<u4") >> 16).astype("<u2").tobytes()
-
-
-def check_round_trip(path: Path, *options: object) -> int:
-    """Compress and restore the file beside itself; returns the compressed size."""
-    source = path.read_bytes()
-    packed = path.with_name(path.name + ".gw")
-    restored = path.with_name("restored" + path.suffix)
-    run("compress", path, "-f", *options)
-    run("verify", packed)
-    run("decompress", packed, "-f", "-o", restored)
-    assert restored.read_bytes() == source
-    return packed.stat().st_size
-
+from cli_testing import (
+    SAMPLES,
+    bf16_bytes,
+    check_round_trip,
+    entry,
+    info,
+    npy,
+    run,
+    safetensors,
+)
 
 # --- formats ---------------------------------------------------------------------
 
@@ -288,11 +244,6 @@ def files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def info(path: Path, *options: str) -> dict:
-    (report,) = json.loads(run("info", "--json", path, *options).stdout)["files"]
-    return report
-
-
 def packed_sample(tmp_path: Path, *options: object) -> Path:
     path = tmp_path / "sample.gw"
     run("compress", SAMPLES[0], "-fo", path, *options)
@@ -371,7 +322,10 @@ def test_bench_measures_both_ways_beside_memcpy() -> None:
 
 
 def test_methods_and_help_and_version_are_printed() -> None:
-    assert b"lossless" in run("methods").stdout
+    listed = run("methods").stdout
+    assert b"lossless" in listed
+    assert b"topk" in listed
+    assert b"keep=" in listed
     assert b"gradwire 0" in run("--version").stdout
     commands = ["compress", "decompress", "verify", "info", "bench", "train-tables", "methods"]
     for command in commands:

@@ -198,7 +198,7 @@ def test_more_dimensions_than_the_format_allows_are_refused() -> None:
     ("options", "message"),
     [
         ({"method": "losless"}, "did you mean 'lossless'"),
-        ({"method": "topk(keep=0.1)"}, "'topk' is unknown"),
+        ({"method": "topkk(keep=0.1)"}, "did you mean 'topk'"),
         ({"method": "lossless(levl=1)"}, "did you mean 'level'"),
         ({"method": "lossless(level=1"}, "does not end"),
         ({"method": "lossless+lossless"}, "stands alone"),
