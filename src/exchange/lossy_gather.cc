@@ -57,6 +57,9 @@ void LossyGather::encode_part(const LossyPart& part, Bytes& payload) {
     return;
   }
   lossy.elements += bytes.elements;
+  lossy.asked += work_.recipe.select.selector == lossy::Selector::threshold
+                     ? bytes.selected  // no number is asked for
+                     : part.coder->asked(work_.step);
   lossy.selected += bytes.selected;
   lossy.index += bytes.index;
   lossy.values += bytes.values + bytes.scales;

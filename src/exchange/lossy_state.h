@@ -12,6 +12,9 @@
 
 namespace gradwire::exchange {
 
+/// The recipe of a tensor that may go exactly in all steps, whatever the method.
+lossy::Recipe recipe_of(lossy::Recipe method, bool is_exact);
+
 struct LossyParameters {
   lossy::Recipe recipe;
   unsigned rank = 0, world = 1;
@@ -20,13 +23,14 @@ struct LossyParameters {
   /// Of names that no bucket has named yet.
   struct Loaded {
     std::vector<std::uint64_t> shape;
+    bool is_exact = false;
     Bytes state;
   };
   std::map<std::string, Loaded, std::less<>> loaded;
   lossy::CoderMemory memory;
 
   /// The coder of a tensor, made when it is first named. Throws invalid_argument where the name
-  /// stands for another shape.
+  /// stands for another shape, or was exact and is not now or the other way round.
   lossy::TensorCoder& coder(const LossyTensor& tensor);
 };
 

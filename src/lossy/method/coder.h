@@ -52,10 +52,10 @@ class TensorCoder {
   /// kept, the gradient included. The next `encode` does it by itself.
   void commit();
   /// Nothing was received: the gradient stays in what is kept.
-  void discard() noexcept { pending_ = Pending::nothing; }
+  void discard() noexcept;
 
   /// To be called with the mean of a tensor that went exactly: momentum, where the recipe has its
-  /// own. In place.
+  /// own. In place. The momentum is kept once `commit` is called, so that all ranks keep the same.
   void finish_dense(std::span<float> mean);
 
   Bytes save() const;
@@ -68,6 +68,10 @@ class TensorCoder {
   const std::string& name() const noexcept { return name_; }
   std::span<const std::uint64_t> shape() const noexcept { return shape_; }
   std::size_t elements() const noexcept { return feedback_.elements(); }
+  /// Whether it goes exactly in all steps.
+  bool is_exact() const noexcept { return recipe_.is_dense(shape_); }
+  /// Elements that a step should send.
+  std::size_t asked(const CoderStep& step) const noexcept;
   const feedback::Feedback& state() const noexcept { return feedback_; }
 
  private:
@@ -87,7 +91,7 @@ class TensorCoder {
   std::uint64_t name_hash_;
   feedback::Feedback feedback_;
   SidcoState sidco_;
-  std::vector<float> dense_momentum_;
+  std::vector<float> dense_momentum_, next_momentum_;  ///< of exact means; the step's
   Pending pending_ = Pending::nothing;
   Indices sent_;               ///< of the last step
   std::vector<float> values_;  ///< what receivers decode of them

@@ -28,7 +28,7 @@ std::vector<float> read_floats(ByteReader& in, const char* field, std::size_t wa
 }  // namespace
 
 Bytes TensorCoder::save() const {
-  if (pending_ != Pending::nothing) {
+  if (pending_ != Pending::nothing || !next_momentum_.empty()) {
     TensorCoder committed = *this;
     committed.commit();
     return committed.save();
