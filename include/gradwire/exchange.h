@@ -91,6 +91,7 @@ struct GroupBytes {
 /// What a lossy method sent of this rank's tensors, once, whatever the number of receivers.
 struct LossyBytes {
   std::uint64_t elements = 0;  ///< of tensors that were coded
+  std::uint64_t asked = 0;     ///< of these, that the method was to send
   std::uint64_t selected = 0;  ///< of these, sent
   std::uint64_t index = 0;     ///< bytes that say which
   /// Bytes of their values, scales included; of factors, before the exact exchange codes them.

@@ -67,6 +67,8 @@ class LossyState {
   LossyState(LossyState&&) noexcept;
   LossyState& operator=(LossyState&&) noexcept;
 
+  /// Whether a spec names a lossy method; its parameters are not looked at.
+  static bool accepts(std::string_view spec) noexcept;
   const std::string& spec() const noexcept;  ///< canonical
   std::uint64_t step() const noexcept;       ///< steps that have ended
   /// Ends a step. `applied`: the means were used on all ranks. Otherwise what was sent stays in
@@ -92,6 +94,7 @@ class LossyState {
 struct LossyTensor {
   std::string name;                  ///< lasts over steps, buckets and restarts
   std::vector<std::uint64_t> shape;  ///< in memory order
+  bool exact = false;                ///< goes exactly in all steps, whatever the method
 };
 
 /// What a step knows beside the gradients.
@@ -105,7 +108,8 @@ struct LossyStep {
 class LossyBucket {
  public:
   /// `state` outlives the bucket. dtype f32, bf16 or f16. Throws Error(invalid_argument) for
-  /// others, for shapes that cannot be, a name in two shapes, and a name given twice.
+  /// others, for shapes that cannot be, a name in two shapes, a name given twice, and one that is
+  /// exact here and was not in the state, or the other way round.
   LossyBucket(LossyState& state, std::uint32_t index, DType dtype,
               std::vector<LossyTensor> tensors);
   ~LossyBucket();
@@ -113,6 +117,11 @@ class LossyBucket {
   LossyBucket& operator=(LossyBucket&&) noexcept;
 
   std::uint64_t bytes() const noexcept;
+  unsigned rank() const noexcept;
+  unsigned world() const noexcept;
+  /// What all ranks must share before `reduce` with these facts, a line for each thing; a transport
+  /// may compare it.
+  std::string agreement(const LossyStep& facts = {}) const;
   /// Forgets what earlier steps have agreed on, after a step that failed; all ranks together.
   void reset();
   /// Starts the exchange of a step's gradients; in the end `data`, which must outlive it, holds the

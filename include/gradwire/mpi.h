@@ -1,6 +1,6 @@
 // All-reduces over MPI, in MPI's order of arguments: exact, in a stated order, compressed on the
-// way. Of the component `mpi`: find_package(gradwire COMPONENTS mpi), target gradwire::mpi. See
-// docs/mpi.md.
+// way; and means by a lossy method. Of the component `mpi`: find_package(gradwire COMPONENTS mpi),
+// target gradwire::mpi. See docs/mpi.md.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include "gradwire/dtype.h"
 #include "gradwire/error.h"
 #include "gradwire/exchange.h"
+#include "gradwire/lossy.h"
 #include "gradwire/options.h"
 
 namespace gradwire::mpi {
@@ -84,5 +85,17 @@ ExchangeStats allreduce(const void* sendbuf, void* recvbuf, MPI_Count count, DTy
                                  const Options& options = {});
 [[nodiscard]] Request iallreduce(const void* sendbuf, void* recvbuf, MPI_Count count, DType dtype,
                                  MPI_Op op, MPI_Comm comm, const Options& options = {});
+
+/// The mean over all ranks of a bucket's tensors by its state's method, in place in `data` of
+/// `bucket.bytes()` bytes: the bits that every transport of the library gives. The state is that of
+/// this rank of `comm`; call its `end_step` after the buckets of a step, with false on all ranks
+/// where one of them threw. Errors are those of all ranks, as above: `invalid_argument` too for a
+/// gradient that is not finite, `transport` where methods, tensors, steps or `keep` differ. After
+/// an error the bucket has been reset.
+ExchangeStats allreduce(LossyBucket& bucket, void* data, MPI_Comm comm,
+                        const LossyStep& facts = {});
+/// The same without waiting; the bucket, its state and `data` stay until the request is done.
+[[nodiscard]] Request iallreduce(LossyBucket& bucket, void* data, MPI_Comm comm,
+                                 const LossyStep& facts = {});
 
 }  // namespace gradwire::mpi

@@ -64,5 +64,6 @@ void bind_functions(nb::module_& module);
 void bind_contexts(nb::module_& module);
 void bind_archives(nb::module_& module);
 void bind_exchange(nb::module_& module);
+void bind_lossy(nb::module_& module);
 
 }  // namespace gradwire::python

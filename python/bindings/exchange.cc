@@ -108,12 +108,25 @@ nb::typed<nb::list, Fields> group_fields(const std::vector<GroupBytes>& groups) 
   return list;
 }
 
+Fields lossy_fields(const LossyBytes& lossy) {
+  Fields fields;
+  fields["elements"] = lossy.elements;
+  fields["asked"] = lossy.asked;
+  fields["selected"] = lossy.selected;
+  fields["index"] = lossy.index;
+  fields["values"] = lossy.values;
+  fields["frames"] = lossy.frames;
+  fields["exact"] = lossy.exact;
+  return fields;
+}
+
 Fields stats_fields(const Exchange& exchange) {
   const ExchangeStats& stats = exchange.stats();
   Fields fields;
   fields["to_owners"] = way_fields(stats.to_owners);
   fields["from_owners"] = way_fields(stats.from_owners);
   fields["groups"] = group_fields(stats.groups);
+  fields["lossy"] = lossy_fields(stats.lossy);
   fields["encode_s"] = stats.encode_s;
   fields["decode_s"] = stats.decode_s;
   return fields;

@@ -12,4 +12,5 @@ NB_MODULE(_core, module) {
   bind_contexts(module);
   bind_archives(module);
   bind_exchange(module);
+  bind_lossy(module);
 }

@@ -41,6 +41,7 @@ struct LossyBucket::State {
   LossyParameters& shared;
   DType dtype;
   std::uint64_t elements = 0;
+  std::string agreement;  ///< but for the facts of a step
   std::vector<LossyPart> tensors;
   std::vector<LossyPiece> pieces;  ///< of gather
   exchange::LossyShards shards;    ///< of two_shot
@@ -69,23 +70,36 @@ void check_dtype(DType dtype) {
        dtype_name(dtype));
 }
 
-std::uint64_t agreement_of(const LossyParameters& shared, DType dtype,
-                           const std::vector<LossyTensor>& tensors) {
+ByteSpan bytes_of(std::string_view text) {
+  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
+
+/// A number that stands for tensors: the lists themselves may be long.
+std::uint64_t hash_of(const std::vector<LossyTensor>& tensors) {
   Bytes bytes;
   ByteWriter out(bytes);
-  out.u32(kMagic);
-  out.u8(static_cast<std::uint8_t>(dtype));
-  out.u32(shared.world);
-  const auto text = [&](const std::string& value) {
-    out.varint(value.size());
-    out.bytes({reinterpret_cast<const std::uint8_t*>(value.data()), value.size()});
-  };
-  text(shared.recipe.canonical);
   for (const LossyTensor& tensor : tensors) {
-    text(tensor.name);
+    out.varint(tensor.name.size());
+    out.bytes(bytes_of(tensor.name));
+    out.u8(tensor.exact);
     out.varint(tensor.shape.size());
     for (const std::uint64_t dim : tensor.shape) out.u64(dim);
   }
+  return hash64(bytes);
+}
+
+std::string agreement_of(const LossyParameters& shared, DType dtype,
+                         const std::vector<LossyTensor>& tensors) {
+  return formatted("method {}\n", shared.recipe.canonical) + formatted("ranks {}\n", shared.world) +
+         formatted("dtype {}\n", dtype_name(dtype)) +
+         formatted("tensors {}, hash {:016x}\n", tensors.size(), hash_of(tensors));
+}
+
+std::uint64_t seed_of(const std::string& agreement) {
+  Bytes bytes;
+  ByteWriter out(bytes);
+  out.u32(kMagic);
+  out.bytes(bytes_of(agreement));
   return hash64(bytes);
 }
 
@@ -183,7 +197,7 @@ LossyBucket::LossyBucket(LossyState& state, std::uint32_t index, DType dtype,
   check_dtype(dtype);
   LossyParameters& shared = *state.state_;
   const std::uint64_t elements = count_elements(tensors);
-  const std::uint64_t agreement = agreement_of(shared, dtype, tensors);
+  const std::string agreement = agreement_of(shared, dtype, tensors);
   std::vector<LossyPart> parts = parts_of(shared, tensors);
   const bool is_gather = shared.recipe.way == lossy::Way::gather;
   std::vector<LossyPiece> pieces;
@@ -196,10 +210,11 @@ LossyBucket::LossyBucket(LossyState& state, std::uint32_t index, DType dtype,
   state_.reset(new State{shared,
                          dtype,
                          elements,
+                         agreement,
                          std::move(parts),
                          std::move(pieces),
                          std::move(shards),
-                         {.bucket = index, .agreement = agreement},
+                         {.bucket = index, .agreement = seed_of(agreement)},
                          Roles({}, shared.world),
                          {},
                          {},
@@ -213,6 +228,15 @@ LossyBucket& LossyBucket::operator=(LossyBucket&&) noexcept = default;
 
 std::uint64_t LossyBucket::bytes() const noexcept {
   return state_->elements * element_size(state_->dtype);
+}
+
+unsigned LossyBucket::rank() const noexcept { return state_->shared.rank; }
+unsigned LossyBucket::world() const noexcept { return state_->shared.world; }
+
+std::string LossyBucket::agreement(const LossyStep& facts) const {
+  const std::string keep = facts.keep ? formatted("{}", *facts.keep) : "as the method says";
+  return state_->agreement + formatted("step {}\n", state_->shared.step) +
+         formatted("keep {}\n", keep);
 }
 
 void LossyBucket::reset() { state_->reset_rooms(); }

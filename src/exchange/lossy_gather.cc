@@ -64,6 +64,7 @@ void LossyGather::encode_part(const LossyPart& part, Bytes& payload) {
   out.bytes(body_);
   count(bytes, body_, work_.stats.lossy);
   work_.stats.to_owners.original += (world_ - 1) * n * width;
+  if (lossy::is_lossy_body(body_)) work_.stats.lossy.asked += part.coder->asked(work_.step);
 }
 
 /// Adds a piece once it has come from all ranks, this one's own included.

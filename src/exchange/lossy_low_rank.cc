@@ -103,6 +103,7 @@ void LowRankRounds::finish() {
     from_floats(out_, work_.dtype, to);
     from += values;
     work_.stats.lossy.elements += part.n;
+    work_.stats.lossy.asked += part.n;
     work_.stats.lossy.selected += part.n;
     work_.stats.lossy.values += values * sizeof(float);
   }

@@ -62,6 +62,7 @@ Bytes LossyOwners::encode(unsigned owner, std::size_t k) {
         range_of(part), gradient_of(part), work_.dtype, work_.step, work_.memory, body_);
     append(body_, payload);
     count(bytes, body_, work_.stats.lossy);
+    if (lossy::is_lossy_body(body_)) work_.stats.lossy.asked += part.n;
     if (owner != rank_) work_.stats.to_owners.original += part.n * element_size(work_.dtype);
   }
   return payload;

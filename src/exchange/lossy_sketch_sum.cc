@@ -122,6 +122,7 @@ void SketchSumRounds::put_on_grid(std::size_t i) {
   if (!lossy::from_grid(chosen_, item.grid, 1, values_)) coder.refuse(values, 0);
   coder.note_chosen_sent(values_);
   work_.stats.lossy.elements += item.part.n;
+  work_.stats.lossy.asked += coder.asked(work_.step);
   work_.stats.lossy.selected += chosen.size();
 }
 

@@ -8,6 +8,8 @@
 namespace gradwire {
 namespace {
 
+using Loaded = exchange::LossyParameters::Loaded;
+
 constexpr std::uint32_t kMagic = 0x534c5747;  // "GWLS"
 constexpr std::uint8_t kVersion = 1;
 
@@ -16,11 +18,7 @@ struct Saved {
   std::string spec;
   unsigned rank = 0, world = 1;
   std::uint64_t step = 0;
-  struct Tensor {
-    std::vector<std::uint64_t> shape;
-    Bytes state;
-  };
-  std::map<std::string, Tensor, std::less<>> tensors;
+  std::map<std::string, Loaded, std::less<>> tensors;
 };
 
 std::string read_text(ByteReader& in, const char* field) {
@@ -47,9 +45,10 @@ Saved parse(ByteSpan bytes) {
   const std::uint64_t count = in.count("tensors", in.left());
   for (std::uint64_t i = 0; i < count; ++i) {
     std::string name = read_text(in, "name");
-    Saved::Tensor tensor;
+    Loaded tensor;
     tensor.shape.resize(static_cast<std::size_t>(in.count("dimensions", 32)));
     for (std::uint64_t& dim : tensor.shape) dim = in.varint("dim");
+    tensor.is_exact = in.count("exact", 1) != 0;
     const ByteSpan state =
         in.bytes("tensor", static_cast<std::size_t>(in.count("tensor", in.left())));
     tensor.state.assign(state.begin(), state.end());
@@ -74,6 +73,7 @@ Bytes serialise(const Saved& saved) {
     write_text(name, out);
     out.varint(tensor.shape.size());
     for (const std::uint64_t dim : tensor.shape) out.varint(dim);
+    out.varint(tensor.is_exact);
     out.varint(tensor.state.size());
     out.bytes(tensor.state);
   }
@@ -93,16 +93,30 @@ void check_shape(std::string_view name, std::span<const std::uint64_t> known,
        fmt::join(given, ", "), fmt::join(known, ", "));
 }
 
+void check_exact(std::string_view name, bool known, bool given) {
+  if (known == given) return;
+  fail(ErrorKind::invalid_argument, "{}: it goes {} now, its state is of one that went {}", name,
+       given ? "exactly" : "by the method", known ? "exactly" : "by the method");
+}
+
 }  // namespace
 
+lossy::Recipe exchange::recipe_of(lossy::Recipe method, bool is_exact) {
+  if (is_exact) method.dense_below = UINT64_MAX;
+  return method;
+}
+
 lossy::TensorCoder& exchange::LossyParameters::coder(const LossyTensor& tensor) {
+  const bool is_exact = tensor.exact || recipe.is_dense(tensor.shape);
   if (const auto known = coders.find(tensor.name); known != coders.end()) {
     check_shape(tensor.name, known->second.shape(), tensor.shape);
+    check_exact(tensor.name, known->second.is_exact(), is_exact);
     return known->second;
   }
-  lossy::TensorCoder coder(recipe, tensor.name, tensor.shape, rank, world);
+  lossy::TensorCoder coder(recipe_of(recipe, is_exact), tensor.name, tensor.shape, rank, world);
   if (const auto waiting = loaded.find(tensor.name); waiting != loaded.end()) {
     check_shape(tensor.name, waiting->second.shape, tensor.shape);
+    check_exact(tensor.name, waiting->second.is_exact, is_exact);
     coder.load(waiting->second.state);
     loaded.erase(waiting);
   }
@@ -124,6 +138,7 @@ LossyState::~LossyState() = default;
 LossyState::LossyState(LossyState&&) noexcept = default;
 LossyState& LossyState::operator=(LossyState&&) noexcept = default;
 
+bool LossyState::accepts(std::string_view spec) noexcept { return lossy::is_recipe(spec); }
 const std::string& LossyState::spec() const noexcept { return state_->recipe.canonical; }
 std::uint64_t LossyState::step() const noexcept { return state_->step; }
 
@@ -136,9 +151,8 @@ std::vector<std::uint8_t> LossyState::save() const {
   Saved saved{state_->recipe.canonical, state_->rank, state_->world, state_->step, {}};
   for (const auto& [name, coder] : state_->coders)
     saved.tensors.emplace(
-        name, Saved::Tensor{{coder.shape().begin(), coder.shape().end()}, coder.save()});
-  for (const auto& [name, waiting] : state_->loaded)
-    saved.tensors.emplace(name, Saved::Tensor{waiting.shape, waiting.state});
+        name, Loaded{{coder.shape().begin(), coder.shape().end()}, coder.is_exact(), coder.save()});
+  for (const auto& [name, waiting] : state_->loaded) saved.tensors.emplace(name, waiting);
   return serialise(saved);
 }
 
@@ -154,20 +168,19 @@ void LossyState::load(std::span<const std::uint8_t> bytes) {
   // are, so that the references hold.
   std::vector<std::pair<lossy::TensorCoder*, lossy::TensorCoder>> read;
   for (auto& [name, coder] : state_->coders) {
-    lossy::TensorCoder fresh(state_->recipe, name, {coder.shape().begin(), coder.shape().end()},
-                             state_->rank, state_->world);
+    lossy::TensorCoder fresh(exchange::recipe_of(state_->recipe, coder.is_exact()), name,
+                             {coder.shape().begin(), coder.shape().end()}, state_->rank,
+                             state_->world);
     if (const auto found = saved.tensors.find(name); found != saved.tensors.end()) {
       check_shape(name, found->second.shape, coder.shape());
+      check_exact(name, found->second.is_exact, coder.is_exact());
       fresh.load(found->second.state);
       saved.tensors.erase(found);
     }
     read.emplace_back(&coder, std::move(fresh));
   }
   for (auto& [coder, fresh] : read) *coder = std::move(fresh);
-  state_->loaded.clear();
-  for (auto& [name, tensor] : saved.tensors)
-    state_->loaded.emplace(
-        name, exchange::LossyParameters::Loaded{std::move(tensor.shape), std::move(tensor.state)});
+  state_->loaded = std::move(saved.tensors);
   state_->step = saved.step;
 }
 
@@ -192,13 +205,15 @@ std::vector<std::uint8_t> LossyState::merge(std::span<const std::vector<std::uin
         fail(ErrorKind::invalid_argument, "merge: rank {} has another step, or no state of {}", r,
              name);
       check_shape(name, first.shape, found->second.shape);
-      coders.emplace_back(recipe, name, first.shape, r, static_cast<unsigned>(ranks.size()));
+      check_exact(name, first.is_exact, found->second.is_exact);
+      coders.emplace_back(exchange::recipe_of(recipe, first.is_exact), name, first.shape, r,
+                          static_cast<unsigned>(ranks.size()));
       coders.back().load(found->second.state);
     }
     std::vector<const lossy::TensorCoder*> pointers;
     for (const lossy::TensorCoder& coder : coders) pointers.push_back(&coder);
-    merged.tensors.emplace(
-        name, Saved::Tensor{first.shape, lossy::TensorCoder::merge(pointers, world, rank).save()});
+    merged.tensors.emplace(name, Loaded{first.shape, first.is_exact,
+                                        lossy::TensorCoder::merge(pointers, world, rank).save()});
   }
   return serialise(merged);
 }

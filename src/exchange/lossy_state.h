@@ -14,6 +14,9 @@
 
 namespace gradwire::exchange {
 
+/// The recipe of a tensor that may go exactly in all steps, whatever the method.
+lossy::Recipe recipe_of(lossy::Recipe method, bool is_exact);
+
 struct LossyParameters {
   lossy::Recipe recipe;
   unsigned rank = 0, world = 1;
@@ -22,6 +25,7 @@ struct LossyParameters {
   /// Of names that no bucket has named yet.
   struct Loaded {
     std::vector<std::uint64_t> shape;
+    bool is_exact = false;
     Bytes state;
   };
   std::map<std::string, Loaded, std::less<>> loaded;
@@ -29,7 +33,7 @@ struct LossyParameters {
   std::optional<lossy::TableQuantiser> table;  ///< of table_sum
 
   /// The coder of a tensor, made when it is first named. Throws invalid_argument where the name
-  /// stands for another shape.
+  /// stands for another shape, or was exact and is not now or the other way round.
   lossy::TensorCoder& coder(const LossyTensor& tensor);
 };
 

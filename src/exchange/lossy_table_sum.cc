@@ -115,6 +115,7 @@ void TableSumRounds::quantise(const Item& item) {
     coder.note_sent(std::span(rotated_).first(item.blocks.values()));
   }
   work_.stats.lossy.elements += item.part.n;
+  work_.stats.lossy.asked += item.part.n;
   work_.stats.lossy.selected += item.part.n;
   work_.stats.lossy.values +=
       4 * lossy::word_count(lanes_, entries_.size()) + 8 * item.blocks.count();

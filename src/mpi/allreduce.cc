@@ -59,10 +59,10 @@ Request::State::~State() {
 /// Makes requests.
 class Starter {
  public:
-  template <typename Type>
-  static Request start(const Arguments& arguments, Type type, MPI_Comm comm) {
+  template <typename... Given>
+  static Request start(MPI_Comm comm, Given&&... given) {
     std::shared_ptr<Channel> channel = Channel::of(comm);
-    std::shared_ptr<Operation> operation = channel->start(make_call(arguments, type));
+    std::shared_ptr<Operation> operation = channel->start(make_call(std::forward<Given>(given)...));
     Request request(std::make_unique<Request::State>(std::move(channel), std::move(operation)));
     request.state_->channel->progress();
     return request;
@@ -96,12 +96,12 @@ const ExchangeStats& Request::stats() const noexcept {
 
 Request iallreduce(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype,
                    MPI_Op op, MPI_Comm comm, const Options& options) {
-  return Starter::start({sendbuf, recvbuf, count, op, options}, datatype, comm);
+  return Starter::start(comm, Arguments{sendbuf, recvbuf, count, op, options}, datatype);
 }
 
 Request iallreduce(const void* sendbuf, void* recvbuf, MPI_Count count, DType dtype, MPI_Op op,
                    MPI_Comm comm, const Options& options) {
-  return Starter::start({sendbuf, recvbuf, count, op, options}, dtype, comm);
+  return Starter::start(comm, Arguments{sendbuf, recvbuf, count, op, options}, dtype);
 }
 
 ExchangeStats allreduce(const void* sendbuf, void* recvbuf, MPI_Count count, MPI_Datatype datatype,
@@ -114,6 +114,16 @@ ExchangeStats allreduce(const void* sendbuf, void* recvbuf, MPI_Count count, MPI
 ExchangeStats allreduce(const void* sendbuf, void* recvbuf, MPI_Count count, DType dtype, MPI_Op op,
                         MPI_Comm comm, const Options& options) {
   Request request = iallreduce(sendbuf, recvbuf, count, dtype, op, comm, options);
+  request.wait();
+  return request.stats();
+}
+
+Request iallreduce(LossyBucket& bucket, void* data, MPI_Comm comm, const LossyStep& facts) {
+  return Starter::start(comm, bucket, data, facts);
+}
+
+ExchangeStats allreduce(LossyBucket& bucket, void* data, MPI_Comm comm, const LossyStep& facts) {
+  Request request = iallreduce(bucket, data, comm, facts);
   request.wait();
   return request.stats();
 }

@@ -101,6 +101,17 @@ Call make_call(const Arguments& arguments, MPI_Datatype datatype) {
   return make(arguments, [&] { return dtype_of(datatype); });
 }
 
+Call make_call(LossyBucket& bucket, void* data, const LossyStep& facts) {
+  Call call;
+  call.lossy = &bucket;
+  call.facts = facts;
+  call.data = {static_cast<std::uint8_t*>(data), static_cast<std::size_t>(bucket.bytes())};
+  if (data == nullptr && bucket.bytes() > 0)
+    call.error = Error(ErrorKind::invalid_argument,
+                       formatted("data: a null pointer given for {} bytes", bucket.bytes()));
+  return call;
+}
+
 ExchangeOptions Call::exchange_options() const {
   return {.compress = options.compress,
           .order = options.order,
@@ -109,6 +120,7 @@ ExchangeOptions Call::exchange_options() const {
 }
 
 std::string Call::agreement() const {
+  if (lossy != nullptr) return formatted("protocol {}\n", kProtocol) + lossy->agreement(facts);
   const CompressOptions& compress = options.compress;
   return formatted("protocol {}\n", kProtocol) + formatted("count {}\n", count) +
          formatted("dtype {}\n", dtype_name(dtype)) + formatted("mean {}\n", options.mean) +

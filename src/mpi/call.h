@@ -17,6 +17,8 @@ struct Call {
   std::uint64_t count = 0;
   Options options = {};  ///< `tensors` filled in
   std::span<std::uint8_t> data = {};
+  LossyBucket* lossy = nullptr;     ///< then it says all else
+  LossyStep facts = {};             ///< of its step
   std::optional<Error> error = {};  ///< of an argument; nothing else is then of use
 
   /// A line for each field that all ranks must share.
@@ -36,5 +38,6 @@ struct Arguments {
 /// Copies sendbuf to recvbuf where they differ. Throws std::bad_alloc only.
 Call make_call(const Arguments& arguments, DType dtype);
 Call make_call(const Arguments& arguments, MPI_Datatype datatype);
+Call make_call(LossyBucket& bucket, void* data, const LossyStep& facts);
 
 }  // namespace gradwire::mpi

@@ -100,7 +100,7 @@ bool Channel::progress() {
   }
   if (queue_.empty() || !operation.is_over()) return moved;
   ++number_;
-  if (operation.error()) plans_.clear();  // as all ranks do, who have the same error
+  if (operation.error()) operation.forget(plans_);  // as all ranks do, who have the same error
   queue_.pop_front();
   return true;
 }

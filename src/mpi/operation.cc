@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/fail.h"
+
 namespace gradwire::mpi {
 namespace {
 
@@ -22,6 +24,13 @@ void add(ExchangeStats& total, const ExchangeStats& stats) {
     total.groups[k].original += stats.groups[k].original;
     total.groups[k].payload += stats.groups[k].payload;
   }
+  total.lossy.elements += stats.lossy.elements;
+  total.lossy.asked += stats.lossy.asked;
+  total.lossy.selected += stats.lossy.selected;
+  total.lossy.index += stats.lossy.index;
+  total.lossy.values += stats.lossy.values;
+  total.lossy.frames += stats.lossy.frames;
+  total.lossy.exact += stats.lossy.exact;
   total.encode_s += stats.encode_s;
   total.decode_s += stats.decode_s;
 }
@@ -76,13 +85,27 @@ void Operation::start(Plans& plans) {
   hello = call_.agreement();
   streams_.send_to_all(Tag::hello, hello);
   if (call_.error) throw Error(*call_.error);
-  buckets_ = &plans.find(call_, group_.rank, group_.world).buckets;
+  check_place();
+  if (call_.lossy == nullptr) buckets_ = &plans.find(call_, group_.rank, group_.world).buckets;
+}
+
+/// The state of a lossy bucket is of one rank of so many.
+void Operation::check_place() const {
+  const LossyBucket* lossy = call_.lossy;
+  if (lossy == nullptr || (lossy->rank() == group_.rank && lossy->world() == group_.world)) return;
+  fail(ErrorKind::invalid_argument,
+       "bucket: its state is that of rank {} of {}, the communicator's is rank {} of {}",
+       lossy->rank(), lossy->world(), group_.rank, group_.world);
+}
+
+std::size_t Operation::exchanges() const noexcept {
+  return call_.lossy == nullptr ? buckets_->size() : 1;
 }
 
 /// One step further, if that is possible.
 bool Operation::advance(std::uint32_t number) {
   if (exchange_) return post() || complete();
-  if (bucket_ == buckets_->size()) {
+  if (bucket_ == exchanges()) {
     end({});
   } else {
     begin_exchange(number);
@@ -91,10 +114,15 @@ bool Operation::advance(std::uint32_t number) {
 }
 
 void Operation::begin_exchange(std::uint32_t number) {
-  ExchangeBucket& bucket = (*buckets_)[bucket_];
-  const auto data = call_.data.subspan(element_, static_cast<std::size_t>(bucket.bytes()));
-  exchange_ = gathers(call_.options.route, group_.world) ? bucket.gather_merge(data, number)
-                                                         : bucket.two_shot(data, number);
+  if (call_.lossy != nullptr) {
+    exchange_ = call_.lossy->reduce(call_.data, number, call_.facts);
+  } else {
+    ExchangeBucket& bucket = (*buckets_)[bucket_];
+    const auto data = call_.data.subspan(element_, static_cast<std::size_t>(bucket.bytes()));
+    element_ += data.size();
+    exchange_ = gathers(call_.options.route, group_.world) ? bucket.gather_merge(data, number)
+                                                           : bucket.two_shot(data, number);
+  }
   if (exchange_->done()) finish_exchange();  // one rank
 }
 
@@ -134,9 +162,9 @@ bool Operation::complete() {
 }
 
 void Operation::finish_exchange() {
+  if (exchange_->error()) throw Error(*exchange_->error());  // of a rank that is alone
   add(stats_, exchange_->stats());
   exchange_.reset();
-  element_ += static_cast<std::size_t>((*buckets_)[bucket_].bytes());
   ++bucket_;
 }
 
@@ -156,6 +184,11 @@ bool Operation::is_quiet() {
     return all_ended(step.requests.data(), step.requests.size());
   };
   return !ended_ || std::ranges::all_of(incoming_, has_come);
+}
+
+void Operation::forget(Plans& plans) {
+  plans.clear();
+  if (call_.lossy != nullptr) call_.lossy->reset();
 }
 
 void Operation::abandon(const Error& error) {

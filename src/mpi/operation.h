@@ -38,6 +38,8 @@ class Operation {
   const ExchangeStats& stats() const noexcept { return stats_; }
   /// Ends it with an error of this rank alone.
   void abandon(const Error& error);
+  /// Forgets what calls of this kind have agreed on; all ranks do it after an error.
+  void forget(Plans& plans);
 
  private:
   struct Peer {
@@ -58,6 +60,8 @@ class Operation {
 
   // Steps of this rank.
   bool advance(std::uint32_t number);
+  void check_place() const;
+  std::size_t exchanges() const noexcept;
   void begin_exchange(std::uint32_t number);
   bool post();
   bool complete();
@@ -78,9 +82,9 @@ class Operation {
   Streams streams_;
   std::vector<Peer> peers_;
   std::vector<Words> words_;
-  std::vector<ExchangeBucket>* buckets_ = nullptr;
-  std::size_t bucket_ = 0;   ///< the one that is exchanged
-  std::size_t element_ = 0;  ///< where it begins, in bytes of the buffer
+  std::vector<ExchangeBucket>* buckets_ = nullptr;  ///< of calls that are not lossy
+  std::size_t bucket_ = 0;                          ///< the one that is exchanged
+  std::size_t element_ = 0;  ///< where the next one begins, in bytes of the buffer
   std::unique_ptr<Exchange> exchange_;
   std::deque<Incoming> incoming_;
   std::uint64_t completed_ = 0;  ///< steps, of all exchanges together

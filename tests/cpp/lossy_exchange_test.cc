@@ -330,6 +330,63 @@ TEST(LossyExchange, TheScheduleAndTheStartAreKept) {
   EXPECT_EQ(selected, (std::vector<std::uint64_t>{0, 5000, 5000, 2500, 2500, 100}));
 }
 
+TEST(LossyExchange, TensorsMayGoExactlyBesideTheMethod) {
+  const std::vector<LossyTensor> tensors{{"sent", {50, 40}}, {"kept", {30, 20}, true}};
+  World ranks("topk(keep=0.05)", 3, tensors);
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    ranks.step(10 * step);
+    const Floats mean = true_mean(ranks.n, 3, 10 * step);
+    for (std::size_t i = 2000; i < ranks.n; ++i) ASSERT_NEAR(ranks.data[0][i], mean[i], 1e-7);
+    EXPECT_EQ(ranks.exchanges[0]->stats().lossy.elements, 2000u);
+    EXPECT_EQ(ranks.exchanges[0]->stats().lossy.asked, 100u);
+  }
+  std::vector<std::vector<std::uint8_t>> saved;
+  for (const auto& state : ranks.states) saved.push_back(state->save());
+  World fewer("topk(keep=0.05)", 2, tensors);
+  for (unsigned r = 0; r < 2; ++r) fewer.states[r]->load(LossyState::merge(saved, r, 2));
+  fewer.step(50);
+
+  LossyState other("topk(keep=0.05)", 0, 3);
+  other.load(saved[0]);
+  expect_error(ErrorKind::invalid_argument, "kept: it goes by the method now",
+               [&] { LossyBucket(other, 0, DType::f32, {{"kept", {30, 20}}}); });
+  expect_error(ErrorKind::invalid_argument, "sent: it goes exactly now",
+               [&] { LossyBucket(*ranks.states[0], 1, DType::f32, {{"sent", {50, 40}, true}}); });
+}
+
+TEST(LossyExchange, AStepThatWasNotAppliedLeavesTheMomentumOfExactTensors) {
+  const auto run = [](bool fails) {
+    World ranks("dgc(keep=0.1)", 2, {{"bias", {40}}});
+    ranks.step(1);
+    if (fails) {
+      for (unsigned r = 0; r < 2; ++r) ranks.data[r] = gradient(ranks.n, r);
+      ranks.exchange_all({});
+      for (const auto& state : ranks.states) state->end_step(false);
+    }
+    ranks.step(2);
+    return std::pair(ranks.data[0], ranks.states[0]->save());
+  };
+  EXPECT_EQ(run(true), run(false));
+}
+
+TEST(LossyExchange, TellsWhatRanksMustShare) {
+  LossyState state("topk(keep=0.020)", 1, 3);
+  const LossyBucket bucket(state, 0, DType::bf16, kTensors);
+  EXPECT_EQ(bucket.rank(), 1u);
+  EXPECT_EQ(bucket.world(), 3u);
+  const std::string text = bucket.agreement({.keep = 0.5});
+  for (const char* line : {"method topk(keep=0.02)\n", "ranks 3\n", "dtype bf16\n", "step 0\n",
+                           "keep 0.5\n", "tensors 5, hash "})
+    EXPECT_NE(text.find(line), std::string::npos) << text;
+  std::vector<LossyTensor> exact = kTensors;
+  exact[0].exact = true;
+  LossyState same("topk(keep=0.02)", 1, 3);
+  EXPECT_NE(LossyBucket(same, 0, DType::bf16, exact).agreement(), bucket.agreement());
+  EXPECT_TRUE(LossyState::accepts("topk(keep=2)"));
+  for (const char* spec : {"lossless", "none", "", "topkk"})
+    EXPECT_FALSE(LossyState::accepts(spec)) << spec;
+}
+
 TEST(LossyExchange, NotFiniteValuesPassWhereTheyMay) {
   World ranks("topk(keep=0.01,nan=pass)", 2, {{"weight", {64, 50}}});
   for (unsigned r = 0; r < 2; ++r) ranks.data[r] = gradient(ranks.n, r);

@@ -17,22 +17,25 @@ if not _distributed.is_available():
     raise ImportError("gradwire.torch needs a PyTorch that is built with torch.distributed")
 
 from gradwire.torch._hook import attach, hook, stats
+from gradwire.torch._keeping import merge_states
 from gradwire.torch._rules import Rule
 from gradwire.torch._sharded import ShardedState
 from gradwire.torch._state import HookState
-from gradwire.torch._stats import Choice, Group, Stats, Way
+from gradwire.torch._stats import Choice, Group, Lossy, Stats, Way
 from gradwire.torch.reference import reference_mean, reference_reduce_scatter
 
 __all__ = [
     "Choice",
     "Group",
     "HookState",
+    "Lossy",
     "Rule",
     "ShardedState",
     "Stats",
     "Way",
     "attach",
     "hook",
+    "merge_states",
     "reference_mean",
     "reference_reduce_scatter",
     "stats",

@@ -13,8 +13,11 @@ from typing import Any, NamedTuple
 import torch
 
 from gradwire import _core
+from gradwire.errors import ArgumentError
 from gradwire.torch._jobs import Job
-from gradwire.torch._layout import Layout, bucket_tensors
+from gradwire.torch._layout import BucketTensor, Layout, bucket_tensors
+from gradwire.torch._lossy import CODED, LossyMeans
+from gradwire.torch._names import Names
 from gradwire.torch._options import Options
 from gradwire.torch._peers import Peers
 from gradwire.torch._spec import Spec
@@ -41,9 +44,13 @@ class _Seen(NamedTuple):
 class Buckets:
     """What exchanges keep from step to step."""
 
-    def __init__(self, options: Options, peers: Peers) -> None:
+    def __init__(
+        self, options: Options, peers: Peers, names: Names, lossy: LossyMeans | None
+    ) -> None:
         self._options = options
         self._peers = peers
+        self._names = names
+        self._lossy = lossy
         self._layouts: dict[int, Layout] = {}
         self._seen: dict[int, _Seen] = {}
         self._buckets: dict[tuple[int, str], _core.ExchangeBucket] = {}
@@ -60,9 +67,21 @@ class Buckets:
         dtype = str(buffer.dtype).removeprefix("torch.")
         group_of = self._options.rules.group_of
         tensors = bucket_tensors(job.parameters, buffer.numel(), group_of)
-        layout = Layout(job.index, dtype, tensors, job.is_last)
+        names = self._names_of(job, dtype, tensors)
+        layout = Layout(job.index, dtype, tensors, job.is_last, names)
         self._seen[job.index] = _Seen(facts, [weakref.ref(p) for p in job.parameters], layout)
         return layout
+
+    def _names_of(self, job: Job, dtype: str, tensors: tuple[BucketTensor, ...]) -> tuple[str, ...]:
+        """The names of a bucket's tensors; none where it goes by an exact exchange."""
+        if self._lossy is None or dtype not in CODED:
+            return ()
+        if len(tensors) != len(job.parameters):
+            raise ArgumentError(
+                f"bucket {job.index}: it is not filled by its parameters, of which a lossy method "
+                "keeps what is not sent"
+            )
+        return tuple(self._names.of(parameter) for parameter in job.parameters)
 
     def is_known(self, layout: Layout) -> bool:
         """Tell whether a bucket lies as it did in the step before."""
@@ -73,11 +92,15 @@ class Buckets:
         self._layouts[layout.bucket] = layout
         for key in [key for key in self._buckets if key[0] == layout.bucket]:
             del self._buckets[key]
+        if self._lossy is not None:
+            self._lossy.forget(layout.bucket)
 
     def exchange(
         self, spec: Spec, layout: Layout, dtype: str, data: Any, step: int
     ) -> _core.Exchange:
         """Start the exchange of a bucket; data: its bytes, which it reads and overwrites."""
+        if self._lossy is not None and layout.names:
+            return self._lossy.exchange(layout, dtype, data, step)
         key = (layout.bucket, spec.text)
         bucket = self._buckets.get(key)
         if bucket is None:
@@ -90,6 +113,8 @@ class Buckets:
         """Forget what earlier steps have agreed on; all ranks do it after a step that failed."""
         for bucket in self._buckets.values():
             bucket.reset()
+        if self._lossy is not None:
+            self._lossy.reset()
 
     def _make(self, spec: Spec, layout: Layout, dtype: str) -> _core.ExchangeBucket:
         options = self._options

@@ -15,6 +15,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from gradwire.errors import ArgumentError
 from gradwire.torch._joining import Wishes, join
+from gradwire.torch._names import Names
+from gradwire.torch._options import Options
 from gradwire.torch._peers import Peers
 from gradwire.torch._roles import describe
 from gradwire.torch._rules import Parameters, Rule, unknown_parameters
@@ -43,28 +45,39 @@ def hook(
     spec: "lossless", "lossless(level=3)", "lossless(coder=stored)", "none" (one plain all-reduce a
     bucket), "bf16", "fp16" (float32 and float64 gradients are rounded to it, which is lossy),
     "bf16+lossless", "fp16+lossless"; "auto", "auto(every=2000)", "bf16+auto", "fp16+auto" measure
-    which of the ways with these bits is the quickest, and again every 2000 steps. The environment
-    variable GRADWIRE_DISABLE=1 makes it "none".
+    which of the ways with these bits is the quickest, and again every 2000 steps. A lossy method,
+    "dgc(keep=0.001)", "topk(keep=0.01)", "qsgd" and so on, gives all ranks the mean of what they
+    have sent. The environment variable GRADWIRE_DISABLE=1 makes it "none".
     group: the process group that DDP uses; the default one otherwise. A Gloo group of the same
     ranks is made, so all of them must call this at the same place.
     order: in which order ranks are added. "gloo": the bits of DDP on Gloo without a hook. "rank":
     x0 + x1 + ... in float32, whatever backend or bucketing (see ``reference_mean``). None: "gloo",
-    or "rank", with a log line, where this Gloo adds in another order.
+    or "rank", with a log line, where this Gloo adds in another order. Lossy methods have "rank".
     exchange: "two_shot" (to owners that add, and back), "gather_merge" (every rank to every other
     one), "auto": gather_merge with 2 ranks. The bits are the same.
     piece_elements: elements that are encoded and sent at a time; None: what the link, measured
     once, moves in 6 ms, between 96 KiB and 1 MiB.
     timeout: seconds after which a peer counts as gone; the group's own otherwise.
     rules: see ``attach``. model: the module that they are for, wrapped by DDP or not yet; needed
-    with rules only.
+    with rules and with a lossy method, which keeps what it has not sent by parameter name.
 
     Returns (state, hook): one pair a model. Buckets of other dtypes and sparse ones take a plain
     all-reduce. Raises ArgumentError, on every rank, for a bad option or when ranks differ in
     options or library version.
     """
     wishes = Wishes(spec, order, exchange, piece_elements, timeout, rules, _parameters_of(model))
-    options, peers = join(group, wishes, "", lambda options: None, Peers.adds_like_gloo)
-    return HookState(options, peers), _make_hook()
+
+    def check(options: Options) -> None:
+        if options.spec.is_lossy and model is None:
+            raise ArgumentError(
+                f"spec {spec!r}: what is not sent is kept by parameter name, which a hook is not "
+                "told: use gradwire.torch.attach(model, spec), or give hook(...) the module as "
+                "model="
+            )
+
+    options, peers = join(group, wishes, "", check, Peers.adds_like_gloo)
+    names = Names(wishes.parameters() if options.spec.is_lossy else ())
+    return HookState(options, peers, names), _make_hook()
 
 
 def attach(
@@ -78,8 +91,9 @@ def attach(
     are used) and "lossless" or "none" alone. replicate_group: FSDP2 only; a process group of ranks
     that hold the same shards, over which gradients are averaged as well (the slow hop of HSDP).
     rules: how parameters are coded otherwise, by name, role or size: ``Rule`` objects, of which the
-    first that a parameter meets holds, and the spec for the rest. The bits are the same. A spec
-    that makes plain all-reduces takes none, nor does FSDP1. A rule that no parameter of the model
+    first that a parameter meets holds, and the spec for the rest. The bits are the same; beside a
+    lossy spec a rule says what goes exactly. A spec that makes plain all-reduces takes none, nor
+    does FSDP1. A rule that no parameter of the model
     meets is refused; one whose parameters earlier rules have taken is not, ``stats`` shows it.
     Returns the state; ``stats(model)`` and ``state.state_dict()`` are what it is for.
     Raises ArgumentError for what cannot be done, and as ``hook``.

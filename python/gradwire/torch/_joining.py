@@ -34,7 +34,7 @@ def options_of(wishes: Wishes) -> Options:
     """Check what a user asks for, on this rank alone. Raises ArgumentError."""
     return make_options(
         wishes.spec,
-        wishes.order or "gloo",
+        wishes.order,
         wishes.exchange,
         wishes.piece_elements,
         wishes.rules,

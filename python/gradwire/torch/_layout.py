@@ -20,10 +20,11 @@ class BucketTensor(NamedTuple):
     shape: Shape  #: in memory order
     group: int = 0  #: of ``Rules``, which says how it is coded
 
-    def line(self, k: int) -> str:
+    def line(self, k: int, name: str = "") -> str:
         """What ranks compare of tensor k."""
         by = f", by rule {self.group}" if self.group else ""
-        return f"tensor {k} of shape {self.shape}{by}"
+        called = f", {name!r}," if name else ""
+        return f"tensor {k}{called} of shape {self.shape}{by}"
 
 
 class Layout(NamedTuple):
@@ -33,6 +34,7 @@ class Layout(NamedTuple):
     dtype: str
     tensors: tuple[BucketTensor, ...]
     is_last: bool
+    names: tuple[str, ...] = ()  #: of the tensors, where they go by a lossy method
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
@@ -42,7 +44,9 @@ class Layout(NamedTuple):
         """What ranks compare, in words for who reads of a difference."""
         last = "the last one of a step" if self.is_last else "with others behind it"
         head = f"bucket {self.bucket} of {len(self.tensors)} tensors in {self.dtype}, {last}"
-        return [*(tensor.line(k) for k, tensor in enumerate(self.tensors)), head]
+        names = self.names or [""] * len(self.tensors)
+        pairs = zip(self.tensors, names, strict=True)
+        return [*(tensor.line(k, name) for k, (tensor, name) in enumerate(pairs)), head]
 
 
 def memory_shape(shape: Sequence[int], strides: Sequence[int]) -> Shape:

@@ -54,8 +54,9 @@ class Options:
 
     @property
     def asks_for_link(self) -> bool:
-        """Tell whether ``for_link`` makes a difference."""
-        return self.spec.method is not None and self.piece_elements is None
+        """Tell whether ``for_link`` makes a difference; lossy methods cut whole tensors."""
+        is_cut = self.spec.method is not None and not self.spec.is_lossy
+        return is_cut and self.piece_elements is None
 
     def for_link(self, bytes_per_s: float) -> Options:
         """Pieces for a link of this rate, which all ranks have joined."""
@@ -76,7 +77,10 @@ def make_options(
 ) -> Options:
     """Check the arguments of ``hook``; GRADWIRE_DISABLE=1 makes every spec "none" without rules."""
     parsed, checked = parse_spec(spec), make_rules(rules, parameters)
-    if os.environ.get("GRADWIRE_DISABLE", "0") not in ("", "0"):
+    if parsed.is_lossy:
+        _check_lossy(parsed, order, exchange, checked)
+        order = order or "rank"
+    if is_disabled():
         parsed, checked = parse_spec("none"), Rules()
     if checked and parsed.method is None:
         stored = f"{parsed.text}+" if parsed.cast else ""
@@ -86,11 +90,31 @@ def make_options(
         )
     return Options(
         parsed,
-        _one_of("order", order, _ORDERS),
+        _one_of("order", order or "gloo", _ORDERS),
         _one_of("exchange", exchange, _WAYS),
         _piece(piece_elements),
         checked,
     )
+
+
+def is_disabled() -> bool:
+    """Tell whether the environment says that nothing is to be compressed."""
+    return os.environ.get("GRADWIRE_DISABLE", "0") not in ("", "0")
+
+
+def _check_lossy(spec: Spec, order: object, exchange: object, rules: Rules) -> None:
+    if order == "gloo":
+        raise ArgumentError(
+            f"order='gloo': spec {spec.text!r} adds what ranks have sent in the order of ranks"
+        )
+    if exchange != "auto":
+        raise ArgumentError(f"exchange={exchange!r}: spec {spec.text!r} has its own way")
+    others = [text for text in rules.specs() if text != "lossless"]
+    if others:
+        raise ArgumentError(
+            f"rules with spec {others[0]!r}: beside {spec.text!r} a rule can only say that "
+            "parameters go exactly, by spec='lossless'"
+        )
 
 
 def _one_of(name: str, value: object, words: tuple[str, ...]) -> str:

@@ -95,6 +95,10 @@ class Rules:
         """The names of groups 1, 2, ..."""
         return [str(rule) for rule in self._rules]
 
+    def specs(self) -> list[str]:
+        """The specs of groups 1, 2, ..."""
+        return [rule.spec for rule in self._rules]
+
     def lines(self) -> list[str]:
         """What ranks compare."""
         return [
@@ -156,6 +160,11 @@ def _check_conditions(rule: Rule) -> None:
 
 def _rule_spec(text: object) -> Spec:
     spec = parse_spec(text)
+    if spec.is_lossy:
+        raise ArgumentError(
+            f"spec {text!r}: a lossy method is for the model, where rules say what goes exactly: "
+            f"attach(model, {spec.text!r}, rules=[Rule(..., spec='lossless')])"
+        )
     if spec.cast:
         raise ArgumentError(
             f"spec {text!r}: a bucket travels in one dtype, so a cast is for the whole model; say "

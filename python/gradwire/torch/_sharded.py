@@ -161,6 +161,11 @@ def attach_sharded(
 
 
 def _check_spec(options: Options) -> None:
+    if options.spec.is_lossy:
+        raise ArgumentError(
+            f"spec {options.spec.text!r}: lossy methods keep what is not sent of whole parameters, "
+            "on every rank, so they are for DDP models; use 'lossless' with a sharded one"
+        )
     if options.spec.cast:
         raise ArgumentError(
             f"spec {options.spec.text!r}: the dtype in which a sharded model sends is its own "

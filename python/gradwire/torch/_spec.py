@@ -1,4 +1,4 @@
-"""What a spec string asks for: "lossless(level=3)", "bf16+lossless", "none", "auto", ...
+"""What a spec string asks for: "lossless(level=3)", "none", "auto", "dgc(keep=0.001)", ...
 
 In: the string. Out: a ``Spec``. Assumes: nothing of the string.
 """
@@ -27,6 +27,7 @@ class Spec:
     cast: str | None = None  #: name of the torch dtype that wider floats are sent in
     method: str | None = None  #: of the codec; None: a plain all-reduce; "auto": see candidates
     every: int = 0  #: steps between measurements, for "auto"
+    is_lossy: bool = False  #: ``method`` is lossy; what it does not take goes losslessly
 
     @property
     def is_plain(self) -> bool:
@@ -50,7 +51,8 @@ class Spec:
 
     def compress_options(self) -> _core.CompressOptions:
         """Options of the codec. Raises ArgumentError for unknown words or numbers out of range."""
-        return compress_options(self.method or "none", 2, "auto", "hybrid", 1, True)
+        method = "lossless" if self.is_lossy else self.method or "none"
+        return compress_options(method, 2, "auto", "hybrid", 1, True)
 
 
 def parse_spec(text: object) -> Spec:
@@ -63,6 +65,8 @@ def parse_spec(text: object) -> Spec:
     if cast and not plus:
         return Spec(compact, cast)
     method = rest if cast else compact
+    if _core.LossyState.accepts(method):
+        return _lossy_spec(text, method, cast)
     if method == "none" and not cast:
         return Spec(compact)
     if auto := _AUTO.fullmatch(method):
@@ -77,10 +81,24 @@ def parse_spec(text: object) -> Spec:
     return spec
 
 
+def _lossy_spec(text: str, method: str, cast: str | None) -> Spec:
+    if cast:
+        raise ArgumentError(
+            f"spec {text!r}: a lossy method rounds by itself (values=f16 and the like), so it "
+            "takes no cast before it"
+        )
+    try:
+        canonical = _core.LossyState(method, 0, 1).spec
+    except ArgumentError as error:
+        raise ArgumentError(f"spec {text!r}: {error}") from None
+    return Spec(canonical, method=canonical, is_lossy=True)
+
+
 def _refusal(text: str, word: str) -> str:
     name = word.partition("(")[0]
+    lossy = [name for name, traits in _core.methods() if traits.startswith("lossy")]
     if name == "auto":
         return f"spec {text!r}: auto takes every=n only, steps between measurements"
-    near = difflib.get_close_matches(name, _WORDS, 1)
+    near = difflib.get_close_matches(name, [*_WORDS, *lossy], 1)
     hint = f"did you mean {near[0]!r}? Known are" if near else "known are"
-    return f"spec {text!r}: {name!r} is unknown; {hint} {', '.join(_WORDS)}"
+    return f"spec {text!r}: {name!r} is unknown; {hint} {', '.join([*_WORDS, *lossy])}"

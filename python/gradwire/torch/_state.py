@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -21,12 +20,15 @@ from gradwire.errors import ArgumentError, GradwireError, TransportError
 from gradwire.torch._agreement import DisagreementError
 from gradwire.torch._buckets import Buckets, can_be_coded
 from gradwire.torch._jobs import Fifo, Job, Watch
+from gradwire.torch._keeping import Keeping
 from gradwire.torch._kinds import KINDS, TRANSPORT, kind_of, verdict_of, verdict_text
 from gradwire.torch._layout import Layout
+from gradwire.torch._lossy import LossyMeans
+from gradwire.torch._names import Names
 from gradwire.torch._options import Options
 from gradwire.torch._peers import Peers, lost_peers
 from gradwire.torch._staging import Staging
-from gradwire.torch._stats import Counters, Reporting, Stats
+from gradwire.torch._stats import Counters
 from gradwire.torch._straight import Arrival, Straight, divide
 from gradwire.torch._transport import CollectiveError, Transport
 from gradwire.torch._tuner import Tuner
@@ -34,13 +36,14 @@ from gradwire.torch._tuner import Tuner
 _CASTABLE = {torch.float32, torch.float64}
 
 
-class HookState(Reporting):
+class HookState(Keeping):
     """What a hook keeps between steps; ``error``: why steps are refused, or None.
 
     Made by ``hook`` and ``attach``, not by hand.
     """
 
-    def __init__(self, options: Options, peers: Peers) -> None:
+    def __init__(self, options: Options, peers: Peers, names: Names) -> None:
+        spec = options.spec
         self.options = options
         self.error: GradwireError | None = None
         self._peers = peers
@@ -55,42 +58,15 @@ class HookState(Reporting):
         self._has_failed = False  # in a step that has ended, in order unless this rank is dead
         self._step = 0
         self._next_index = 0
-        self._buckets = Buckets(options, peers)
+        lossy = LossyMeans(spec.text, peers.rank, peers.world) if spec.is_lossy else None
+        self._lossy = lossy
+        self._buckets = Buckets(options, peers, names, lossy)
         self._staging = Staging()
         self._tuner = Tuner(options, peers.rank, peers.world)
         self._straight = Straight(self._transport, self._take_arrival)
         self._goes_straight = False  # the step, up to now
 
     # --- for users ------------------------------------------------------------------------------
-
-    def stats(self) -> Stats:
-        """Return the totals of this rank so far."""
-        return replace(self._counters.read(), choice=self._tuner.choice())
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint should hold: plain numbers and strings.
-
-        Values do not depend on earlier steps; this is the totals of ``stats``, the options and what
-        "auto" has chosen. ``torch.load(weights_only=True)`` reads it.
-        """
-        return {
-            "version": 1,
-            "spec": self.options.spec.text,
-            "order": self.options.order,
-            "choice": self._tuner.saved_choice,
-            "stats": self._counters.state_dict(),
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on counting from a checkpoint, and with what "auto" had chosen.
-
-        All ranks load it, before the first backward pass; later ones keep the choice they have.
-        Raises ArgumentError for a version that is unknown.
-        """
-        if state.get("version") != 1:
-            raise ArgumentError(f"state has version {state.get('version')!r}, known is 1")
-        self._counters.load_state_dict(state["stats"])
-        self._tuner.resume(state.get("choice"))
 
     def reset(self) -> None:
         """Go on after a step that has failed, from the next backward pass on.
@@ -227,6 +203,8 @@ class HookState(Reporting):
             self._fail_open_futures()
 
     def _reduce_bucket(self, job: Job) -> None:
+        if self._lossy is not None and job.index == 0:
+            self._lossy.begin_step()
         spec = self._tuner.spec
         cast = getattr(torch, spec.cast) if spec.cast else None
         is_dense = job.buffer.layout == torch.strided
@@ -300,6 +278,8 @@ class HookState(Reporting):
         verdict = 0
         if self._tuner.spec.method or numbers:
             verdict, *numbers = self._join_verdicts(numbers)
+        if self._lossy is not None:
+            self._lossy.end_step(applied=verdict == 0)
         self._tuner.end_step(numbers, ended, verdict != 0)
         self._step += 1
         self._counters.add_step()
@@ -307,11 +287,16 @@ class HookState(Reporting):
     def _join_verdicts(self, numbers: list[int]) -> list[int]:
         """Return the largest numbers of all ranks, behind the verdict: 0 if all is well."""
         own = verdict_of(self.error, self._peers.rank)
-        joined = torch.tensor([own, *numbers], dtype=torch.int64)
-        self._transport.all_reduce(joined, dist.ReduceOp.MAX)
+        facts = self._lossy.numbers() if self._lossy is not None else []
+        tensor = torch.tensor([own, *facts, *numbers], dtype=torch.int64)
+        self._transport.all_reduce(tensor, dist.ReduceOp.MAX)
         self._transport.take_wait_s()
-        self._take_verdict(int(joined[0]))
-        return [int(number) for number in joined]
+        verdict, *joined = (int(number) for number in tensor)
+        self._take_verdict(verdict)
+        if self._lossy is not None and self.error is None:
+            self.error = self._lossy.difference(joined)
+            verdict = verdict or int(self.error is not None)
+        return [verdict, *joined[len(facts) :]]
 
     def _take_verdict(self, verdict: int) -> None:
         if not verdict or type(self.error) not in (type(None), TransportError):

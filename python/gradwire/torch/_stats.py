@@ -55,6 +55,42 @@ class Group:
         )
 
 
+@dataclass
+class Lossy:
+    """What a lossy method made of this rank's tensors, each counted once, whoever receives it."""
+
+    elements: int = 0  #: of tensors that went by the method
+    asked: int = 0  #: of these, that it was to send; as many as ``selected`` for a bare threshold
+    selected: int = 0  #: of these, that it sent
+    index_bytes: int = 0  #: that say which
+    value_bytes: int = 0  #: of their values, scales too
+    frame_bytes: int = 0  #: around them
+    exact_bytes: int = 0  #: of tensors that went exactly: by a rule, by the method, in a start
+
+    @property
+    def density(self) -> float:
+        """selected by elements; 1.0 before the first exchange."""
+        return self.selected / self.elements if self.elements else 1.0
+
+    @property
+    def asked_density(self) -> float:
+        """asked by elements; 1.0 before the first exchange."""
+        return self.asked / self.elements if self.elements else 1.0
+
+    @property
+    def index_bits(self) -> float:
+        """Bits that say which, for each element sent."""
+        return 8 * self.index_bytes / self.selected if self.selected else 0.0
+
+    @property
+    def value_bits(self) -> float:
+        """Bits of values, for each element sent."""
+        return 8 * self.value_bytes / self.selected if self.selected else 0.0
+
+    def __add__(self, other: Lossy) -> Lossy:
+        return Lossy(*(a + b for a, b in zip(_values(self), _values(other), strict=True)))
+
+
 @dataclass(frozen=True)
 class Choice:
     """What "auto" has chosen, and what it takes on this rank."""
@@ -82,6 +118,7 @@ class Stats:
     all_gather: Way = field(default_factory=Way)  #: parameters of sharded models
     #: by rule, as ``str(rule)``; what no rule matches under the model's spec
     groups: dict[str, Group] = field(default_factory=dict)
+    lossy: Lossy = field(default_factory=Lossy)  #: of a lossy spec
     plain_bytes: int = 0  #: of buckets that went by a plain collective, as they were handed over
     encode_ms: float = 0.0
     wait_ms: float = 0.0
@@ -144,7 +181,9 @@ class Counters:
             else:
                 stats.to_owners += there
                 stats.from_owners += back
-            stats.groups = _with_groups(stats.groups, labels, counted["groups"])
+            groups = counted["groups"] or [counted["to_owners"]]  # a lossy exchange has one
+            stats.groups = _with_groups(stats.groups, labels[: len(groups)], groups)
+            stats.lossy += _lossy(counted["lossy"])
             stats.encode_ms += 1e3 * counted["encode_s"]
             stats.decode_ms += 1e3 * counted["decode_s"]
             stats.wait_ms += 1e3 * wait_s
@@ -188,6 +227,7 @@ class Counters:
             totals[way] = Way(**_known(Way, totals.get(way, {})))
         groups = totals.get("groups", {})
         totals["groups"] = {name: Group(**_known(Group, group)) for name, group in groups.items()}
+        totals["lossy"] = Lossy(**_known(Lossy, totals.get("lossy", {})))
         with self._lock:
             self._stats = Stats(**totals)
 
@@ -215,6 +255,13 @@ def _way(counted: dict[str, int]) -> Way:
     return Way(**{f"{what}_bytes": count for what, count in counted.items()})
 
 
+def _lossy(counted: dict[str, int]) -> Lossy:
+    c = counted
+    return Lossy(
+        c["elements"], c["asked"], c["selected"], c["index"], c["values"], c["frames"], c["exact"]
+    )
+
+
 def _with_groups(
     groups: dict[str, Group], labels: Sequence[str], counted: Sequence[dict[str, int]]
 ) -> dict[str, Group]:
@@ -225,8 +272,8 @@ def _with_groups(
     return {**groups, **added}
 
 
-def _values(way: Way) -> list[int]:
-    return [getattr(way, part.name) for part in fields(way)]
+def _values(counted: Way | Lossy) -> list[int]:
+    return [getattr(counted, part.name) for part in fields(counted)]
 
 
 def _known(kind: type[Any], state: dict[str, Any]) -> dict[str, Any]:

@@ -82,8 +82,7 @@ void TensorCoder::select_elements(std::span<const float> values, const CoderStep
                                   CoderMemory& memory) {
   SelectOptions options = recipe_.select;
   if (options.selector == Selector::all) return;
-  const double keep = step.keep.value_or(recipe_.keep_at(step.step));
-  options.count = count_for_keep(keep, values.size());
+  options.count = asked(step);
   options.seed = seed_of(step.step, options.selector == Selector::random_k);
   select(values, options, sidco_, memory.select, sent_);
 }
@@ -146,12 +145,20 @@ BodyBytes TensorCoder::encode(std::span<const float> gradient, DType dtype, cons
   return bytes;
 }
 
+std::size_t TensorCoder::asked(const CoderStep& step) const noexcept {
+  if (recipe_.select.selector == Selector::all) return elements();
+  if (recipe_.select.selector == Selector::threshold)
+    return sent_.size();  // no number is asked for
+  return count_for_keep(step.keep.value_or(recipe_.keep_at(step.step)), elements());
+}
+
 void TensorCoder::commit() {
   if (pending_ == Pending::all) feedback_.after(values_);
   if (pending_ == Pending::some) feedback_.after(sent_, values_);
   for (const auto& [part, error] : server_pending_)
     std::ranges::copy(error, server_error_.begin() + static_cast<std::ptrdiff_t>(part.first));
   low_rank_before_.reset();
+  if (!next_momentum_.empty()) dense_momentum_.swap(next_momentum_);
   discard();
 }
 
@@ -160,15 +167,17 @@ void TensorCoder::discard() noexcept {
   server_pending_.clear();
   if (low_rank_before_) low_rank_ = std::move(low_rank_before_);
   low_rank_before_.reset();
+  next_momentum_.clear();
 }
 
 void TensorCoder::finish_dense(std::span<float> mean) {
   if (recipe_.feedback.kind != FeedbackKind::dgc || recipe_.feedback.momentum == 0) return;
   dense_momentum_.resize(mean.size(), 0.0F);
+  next_momentum_.resize(mean.size());
   const float m = recipe_.feedback.momentum;
   for (std::size_t i = 0; i < mean.size(); ++i) {
     const float u = m * dense_momentum_[i] + mean[i];
-    dense_momentum_[i] = u;
+    next_momentum_[i] = u;
     mean[i] = recipe_.feedback.nesterov ? m * u + mean[i] : u;
   }
 }

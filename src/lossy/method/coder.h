@@ -112,7 +112,7 @@ class TensorCoder {
   void discard() noexcept;
 
   /// To be called with the mean of a tensor that went exactly: momentum, where the recipe has its
-  /// own. In place.
+  /// own. In place. The momentum is kept once `commit` is called, so that all ranks keep the same.
   void finish_dense(std::span<float> mean);
 
   Bytes save() const;
@@ -125,6 +125,10 @@ class TensorCoder {
   const std::string& name() const noexcept { return name_; }
   std::span<const std::uint64_t> shape() const noexcept { return shape_; }
   std::size_t elements() const noexcept { return feedback_.elements(); }
+  /// Whether it goes exactly in all steps.
+  bool is_exact() const noexcept { return recipe_.is_dense(shape_); }
+  /// Elements that a step should send.
+  std::size_t asked(const CoderStep& step) const noexcept;
   const feedback::Feedback& state() const noexcept { return feedback_; }
 
  private:
@@ -146,7 +150,7 @@ class TensorCoder {
   std::uint64_t name_hash_;
   feedback::Feedback feedback_;
   SidcoState sidco_;
-  std::vector<float> dense_momentum_;
+  std::vector<float> dense_momentum_, next_momentum_;  ///< of exact means; the step's
   std::vector<float> server_error_;  ///< of means that this rank has sent, one an element or none
   std::vector<std::pair<Range, std::vector<float>>> server_pending_;
   std::optional<LowRank> low_rank_, low_rank_before_;  ///< now, and where a step began

@@ -28,7 +28,8 @@ std::vector<float> read_floats(ByteReader& in, const char* field, std::size_t wa
 }  // namespace
 
 Bytes TensorCoder::save() const {
-  if (pending_ != Pending::nothing || !server_pending_.empty() || low_rank_before_) {
+  if (pending_ != Pending::nothing || !server_pending_.empty() || low_rank_before_ ||
+      !next_momentum_.empty()) {
     TensorCoder committed = *this;
     committed.commit();
     return committed.save();
