@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from gradwire import _core
+from gradwire._loopback import run_together
 from gradwire.dtypes import parse_dtype
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
@@ -103,12 +104,5 @@ class Loopback:
 
 
 def run_in_lockstep(exchanges: list[Any]) -> None:
-    while not all(exchange.done() for exchange in exchanges):
-        steps = [exchange.next() for exchange in exchanges]
-        for rank, (exchange, step) in enumerate(zip(exchanges, steps, strict=True)):
-            parts = [
-                torch.from_numpy(sent)[sum(counts[:rank]) : sum(counts[: rank + 1])]
-                for _, sent, counts, _ in steps
-            ]
-            exchange.complete(step[0], torch.cat(parts).numpy())
+    run_together(exchanges)
     assert [exchange.error() for exchange in exchanges] == [None] * len(exchanges)

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from gradwire import _core
+from gradwire._loopback import run_together
 from gradwire._options import compress_options
 from torch import nn
 
@@ -132,6 +133,8 @@ class Gradwire:
             if (error := exchange.error()) is not None:
                 raise RuntimeError(f"step {step}, rank {number}: {error[2]}")
             self._sent += _shared_out(exchange.stats(), len(exchanges))
+        for rank in self._ranks:
+            rank.end_step()
         if step % _COMPARE_EVERY == 0 and any(v.tobytes() != values[0].tobytes() for v in values):
             raise RuntimeError(f"step {step}: ranks hold different means")
         return gradients[0]
@@ -157,6 +160,9 @@ class _LosslessRank:
     def start(self, data: Any, step: int, keep: float | None, rate_ratio: float) -> Any:
         return self._bucket.two_shot(data, step)
 
+    def end_step(self) -> None:
+        """Nothing is kept."""
+
 
 class _LossyRank:
     """One rank's lossy exchange and what it keeps between steps."""
@@ -164,13 +170,15 @@ class _LossyRank:
     def __init__(
         self, spec: str, tensors: list[tuple[str, tuple[int, ...]]], rank: int, ranks: int
     ) -> None:
-        if not hasattr(_core, "LossyState"):
-            raise ValueError(f"method: {spec!r} given, this build has lossless methods only")
         self._state = _core.LossyState(spec, rank, ranks)
-        self._bucket = _core.LossyBucket(self._state, 0, "f32", tensors)
+        named = [(name, shape, False) for name, shape in tensors]
+        self._bucket = _core.LossyBucket(self._state, 0, "f32", named)
 
     def start(self, data: Any, step: int, keep: float | None, rate_ratio: float) -> Any:
-        return self._bucket.start(data, step, keep=keep, learning_rate_ratio=rate_ratio)
+        return self._bucket.start(data, step, keep, rate_ratio)
+
+    def end_step(self) -> None:
+        self._state.end_step(True)
 
 
 def _shared_out(stats: Any, ranks: int) -> Sent:
@@ -178,23 +186,7 @@ def _shared_out(stats: Any, ranks: int) -> Sent:
     ways = [stats["to_owners"], stats["from_owners"]]
     sent = [way["payload"] + way["header"] + way["padding"] for way in ways]
     original = [way["original"] for way in ways]
-    selection = [stats.get(key, 0) for key in ("selected", "selectable", "selected_bytes")]
+    lossy = stats["lossy"]
+    coded = lossy["index"] + lossy["values"] + lossy["frames"]
+    selection = [lossy["selected"], lossy["elements"], coded]
     return Sent(*(figure / ranks for figure in (*sent, *original, *selection)))
-
-
-def run_together(exchanges: Sequence[Any]) -> None:
-    """Let all ranks make their steps, each beside that of the others, until all are done."""
-    while not all(exchange.done() for exchange in exchanges):
-        posted = [exchange.next() for exchange in exchanges]
-        if any(step is None for step in posted):
-            raise RuntimeError("a rank has no step while others wait for it")
-        pieces = [_cut(step[1], step[2]) for step in posted]
-        for rank, exchange in enumerate(exchanges):
-            received = [sent[rank] for sent in pieces]
-            if [part.size for part in received] != posted[rank][3]:
-                raise RuntimeError(f"rank {rank} expects other lengths than it is sent")
-            exchange.complete(posted[rank][0], np.concatenate(received))
-
-
-def _cut(data: Any, sizes: Sequence[int]) -> list[Any]:
-    return np.split(data, np.cumsum(sizes)[:-1])

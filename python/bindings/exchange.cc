@@ -18,8 +18,9 @@ using nb::literals::operator""_a;
 using Sizes = nb::typed<nb::list, std::size_t>;
 /// A tensor's shape and its group.
 using GroupedShape = std::pair<Shape, std::uint32_t>;
-/// id, bytes to send, how many of them go to rank 0, 1, ..., how many come from each.
-using StepTuple = nb::typed<nb::tuple, std::uint64_t, OwnedBytes, Sizes, Sizes>;
+/// id, bytes to send, how many of them go to rank 0, 1, ..., how many come from each, and of an
+/// all-reduce of these bytes how they are combined.
+using StepTuple = nb::typed<nb::tuple, std::uint64_t, OwnedBytes, Sizes, Sizes, nb::str>;
 /// kind, its name, message.
 using ErrorTuple = nb::typed<nb::tuple, int, nb::str, nb::str>;
 
@@ -65,6 +66,20 @@ Sizes to_list(const std::vector<std::size_t>& sizes) {
   return list;
 }
 
+/// Empty for an all_to_all.
+const char* reduction_name(const ExchangeStep& step) {
+  if (step.kind != StepKind::all_reduce) return "";
+  switch (step.reduction) {
+    case Reduction::i32_sum:
+      return "i32_sum";
+    case Reduction::u8_or:
+      return "u8_or";
+    case Reduction::i64_max:
+      return "i64_max";
+  }
+  return "";
+}
+
 std::optional<StepTuple> next_step(Exchange& exchange) {
   std::optional<ExchangeStep> step;
   {
@@ -73,7 +88,8 @@ std::optional<StepTuple> next_step(Exchange& exchange) {
   }
   if (!step) return std::nullopt;
   return StepTuple(nb::make_tuple(step->id, to_array(std::move(step->send)),
-                                  to_list(step->send_bytes), to_list(step->receive_bytes)));
+                                  to_list(step->send_bytes), to_list(step->receive_bytes),
+                                  reduction_name(*step)));
 }
 
 void complete(Exchange& exchange, std::uint64_t id, const InputBytes& received) {

@@ -23,6 +23,11 @@ from gradwire.torch._peers import Peers
 
 _LOOK = timedelta(seconds=1)
 _IN_FLIGHT = 8  # four messages of each way
+_REDUCTIONS = {
+    "i32_sum": (torch.int32, dist.ReduceOp.SUM),
+    "u8_or": (torch.uint8, dist.ReduceOp.BOR),
+    "i64_max": (torch.int64, dist.ReduceOp.MAX),
+}
 
 
 class CollectiveError(Exception):
@@ -73,8 +78,17 @@ class Transport:
         return waited
 
     def _post(
-        self, number: int, send: Any, send_bytes: list[int], receive_bytes: list[int]
+        self,
+        number: int,
+        send: Any,
+        send_bytes: list[int],
+        receive_bytes: list[int],
+        reduction: str,
     ) -> tuple[int, Any, Any]:
+        if reduction:
+            dtype, op = _REDUCTIONS[reduction]
+            values = torch.from_numpy(send).view(dtype)
+            return number, values.view(torch.uint8), self.post_all_reduce(values, op)
         received = torch.empty(sum(receive_bytes), dtype=torch.uint8)
         with _collective():
             work = dist.all_to_all_single(
