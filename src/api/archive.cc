@@ -112,7 +112,7 @@ void ArchiveWriter::add(std::string_view name, const TensorView& tensor) {
 
 void ArchiveWriter::add_lossy(std::string_view name, const TensorView& tensor,
                               std::string_view spec, LossyReport* report) {
-  const lossy::Recipe recipe = lossy::parse_recipe(spec);
+  const lossy::Recipe recipe = lossy::parse_file_recipe(spec);
   api::check_tensor(tensor);
   state_->note_name(name);
   const std::size_t start = state_->tensors.size();

@@ -62,7 +62,7 @@ void LossyReport::add(const LossyReport& other) noexcept {
 std::vector<std::uint8_t> compress_lossy(const TensorView& tensor, std::string_view spec,
                                          std::string_view name, LossyReport* report,
                                          bool checksum) {
-  const lossy::Recipe recipe = lossy::parse_recipe(spec);
+  const lossy::Recipe recipe = lossy::parse_file_recipe(spec);
   api::check_tensor(tensor);
   check_dtype(tensor.dtype);
   if (api::can_be_lossy(tensor)) {

@@ -114,9 +114,6 @@ BodyBytes TensorCoder::encode_exact(std::span<const float> gradient,
 
 BodyBytes TensorCoder::encode(std::span<const float> gradient, DType dtype, const CoderStep& step,
                               BodyEnd end, CoderMemory& memory, Bytes& out) {
-  if (recipe_.way != Way::gather && recipe_.way != Way::two_shot)
-    fail(ErrorKind::invalid_argument,
-         "{}: what it sends has a meaning between ranks only, not in a file", recipe_.name);
   commit();
   if (is_dense(step.step)) return encode_exact(gradient, shape_, dtype, end, memory, out);
   const auto values = feedback_.before(gradient, step.facts);

@@ -122,7 +122,7 @@ Entry cast() {
           "lossy, biased by a rounding",
           "narrower floats",
           "IEEE 754; Micikevicius et al. 2022",
-          [](Recipe&) {},
+          [](Recipe& r) { r.force = true; },  // a cast is no choice of what to leave out
           join({{with_default(kValues, "bf16"), kBucket, kWay, with_default(kFeedback, "false"),
                  kDecay},
                 kPlaces})};

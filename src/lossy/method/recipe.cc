@@ -123,6 +123,13 @@ Recipe parse_recipe(std::string_view spec) {
   return recipe;
 }
 
+Recipe parse_file_recipe(std::string_view spec) {
+  Recipe recipe = parse_recipe(spec);
+  if (recipe.way == Way::gather || recipe.way == Way::two_shot) return recipe;
+  fail(ErrorKind::invalid_argument,
+       "{}: what it sends has a meaning between ranks only, not in a file", recipe.name);
+}
+
 bool is_recipe(std::string_view spec) noexcept {
   return find_entry(trim(spec.substr(0, spec.find_first_of("(+")))) != nullptr;
 }

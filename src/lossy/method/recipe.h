@@ -70,6 +70,10 @@ struct Recipe {
 /// range, or does not compose.
 Recipe parse_recipe(std::string_view spec);
 
+/// The same for tensors and files. Throws for a method whose messages have a meaning between ranks
+/// only.
+Recipe parse_file_recipe(std::string_view spec);
+
 /// Whether a spec names a lossy method; its parameters are not looked at.
 bool is_recipe(std::string_view spec) noexcept;
 
