@@ -1,6 +1,7 @@
 """Write tests/golden/: small frames of every dtype, level, coder, table source and special shape.
 
-The frames come from the installed package, those with a source file from the command line tool.
+The frames come from the installed package, those with a source file from the command line tool,
+and lossy ones, which need every selection with every form of values, from the C++ test of them.
 manifest.json holds what made each frame, and XXH3-64 of the frame and of what it decodes to.
 A file that exists is never written again, so that old frames stay what they were.
 
@@ -25,6 +26,7 @@ import gradwire
 import ml_dtypes
 import numpy as np
 import xxhash
+from golden_lossy import lossy_frames
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "tests" / "golden"
@@ -366,6 +368,11 @@ def all_frames(only: str) -> Iterator[tuple[str, bytes, dict[str, Any]]]:
     for name, frame in archives():
         if only in name:
             yield name, frame, archive_row(frame)
+    for name, frame in lossy_frames():
+        if only in name:
+            decoded = digest(gradwire.decompress(frame).tobytes())
+            row = {"options": {}, "frame_xxh3": digest(frame), "decoded_xxh3": decoded}
+            yield name, frame, row
 
 
 def main() -> int:

@@ -45,8 +45,8 @@ struct Coded {
   std::vector<float> scales;  ///< one a bucket
 };
 
-/// Writes the values that symbols stand for. Throws corrupt for symbols or scales that the rule
-/// does not allow, which a sender's own never are.
+/// Writes the values that symbols stand for, all finite. Throws corrupt for symbols or scales that
+/// the rule does not allow, which a sender's own never are.
 void restore_values(const ValueRule& rule, ByteSpan symbols, std::span<const float> scales,
                     std::span<float> values);
 
@@ -57,7 +57,7 @@ struct Outline {
   Selection selection = Selection::all;
   std::span<const std::uint32_t> indices = {};  ///< ascending; of flags, gaps (which may be
                                                 ///< exchanged for one another) and drawn
-  std::uint64_t seed = 0;  ///< drawn
+  std::uint64_t seed = 0;                       ///< drawn
 };
 
 /// How a body ends: docs/format.md 11, `check`.
@@ -121,7 +121,7 @@ bool is_lossy_body(ByteSpan body) noexcept;
 struct Selected {
   bool all = true;
   Indices indices;            ///< unless all; ascending
-  std::vector<float> values;  ///< one a selected element, as they are before rounding to the dtype
+  std::vector<float> values;  ///< one a selected element, finite, not yet rounded to the dtype
 };
 
 struct DecodeMemory {
