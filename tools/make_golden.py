@@ -11,6 +11,7 @@ usage: make_golden.py [--force] [--only TEXT]
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import struct
@@ -355,8 +356,10 @@ def single_row(golden: Golden, frame: bytes) -> dict[str, Any]:
     return {"options": golden.options, "frame_xxh3": digest(frame), "decoded_xxh3": digest(octets)}
 
 
-def archive_row(frame: bytes) -> dict[str, Any]:
-    decoded = b"".join(array.tobytes() for array in gradwire.decompress_batch(frame).values())
+def made_row(frame: bytes) -> dict[str, Any]:
+    one = not frame[6] & 2
+    arrays = [gradwire.decompress(frame)] if one else gradwire.decompress_batch(frame).values()
+    decoded = b"".join(array.tobytes() for array in arrays)
     return {"options": {}, "frame_xxh3": digest(frame), "decoded_xxh3": digest(decoded)}
 
 
@@ -365,14 +368,9 @@ def all_frames(only: str) -> Iterator[tuple[str, bytes, dict[str, Any]]]:
         if only in golden.name:
             frame = gradwire.compress(golden.array, **golden.options)
             yield golden.name, frame, single_row(golden, frame)
-    for name, frame in archives():
+    for name, frame in itertools.chain(archives(), lossy_frames()):
         if only in name:
-            yield name, frame, archive_row(frame)
-    for name, frame in lossy_frames():
-        if only in name:
-            decoded = digest(gradwire.decompress(frame).tobytes())
-            row = {"options": {}, "frame_xxh3": digest(frame), "decoded_xxh3": decoded}
-            yield name, frame, row
+            yield name, frame, made_row(frame)
 
 
 def main() -> int:
