@@ -31,7 +31,7 @@ struct ValueRule {
   DType dtype = DType::f32;  ///< of symbols: floats f32, bf16, f16; octets an f8; others u8 or u16
   std::int32_t shift = 0;    ///< floats: values are times 2^shift
   std::uint32_t step = 1, offset = 0, levels = 1;  ///< levels
-  std::vector<float> table;                        ///< table, 1 to 256 entries
+  std::vector<float> table{};                      ///< table, 1 to 256 entries
   std::uint64_t bucket = 0;                        ///< values that share a scale; 0: all
 
   bool has_scales() const noexcept { return form != ValueForm::floats; }
