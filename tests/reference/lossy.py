@@ -234,10 +234,12 @@ def restore_values(rule: Rule, k: int, arrays: Arrays) -> Float32s:
         differences = rule.step * symbols - rule.offset
         if abs(differences).max() > rule.levels:
             raise corrupt(f"values: a level beyond {rule.levels}")
-        return differences.astype(np.float32) / np.float32(rule.levels) * scales
+        levels: Float32s = differences.astype(np.float32) / np.float32(rule.levels)
+        return levels * scales
     if rule.form == OCTET:
         largest = np.float32(OCTETS[rule.dtype].largest)
-        return decode_floats(octets, rule.dtype) / largest * scales
+        shares: Float32s = decode_floats(octets, rule.dtype) / largest
+        return shares * scales
     assert rule.table is not None
     indices = np.frombuffer(octets, np.uint8)
     if indices.max() >= len(rule.table):

@@ -133,6 +133,7 @@ struct DecodeMemory {
   std::vector<float> scales;
 };
 
+/// Takes up to 21 bytes of memory for each element of the tensor, however few bytes the body has.
 void decode_body(const Body& body, DecodeMemory& memory, Selected& out);
 
 /// The whole tensor: zeros but for what is selected, rounded to the body's dtype.

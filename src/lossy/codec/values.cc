@@ -22,8 +22,6 @@ std::vector<T> aligned(ByteSpan symbols) {
   return words;
 }
 
-constexpr float kLargest = std::numeric_limits<float>::max();
-
 GRADWIRE_CLONES bool all_finite(const float* values, std::size_t n) noexcept {
   std::int32_t most = 0;
   for (std::size_t i = 0; i < n; ++i)
@@ -34,9 +32,10 @@ GRADWIRE_CLONES bool all_finite(const float* values, std::size_t n) noexcept {
 
 /// Times a power of two, of which a double has all: one rounding, and never to an infinity.
 GRADWIRE_CLONES void shift_all(float* values, std::size_t n, double power) noexcept {
+  constexpr double kLargest = std::numeric_limits<float>::max();
   for (std::size_t i = 0; i < n; ++i) {
     const double value = static_cast<double>(values[i]) * power;
-    values[i] = static_cast<float>(std::clamp(value, -double{kLargest}, double{kLargest}));
+    values[i] = static_cast<float>(std::min(std::max(value, -kLargest), kLargest));
   }
 }
 
@@ -99,8 +98,9 @@ void restore_octets(const ValueRule& rule, ByteSpan symbols, std::span<const flo
 
 GRADWIRE_CLONES void look_up(const float* table, const std::uint8_t* symbols, std::size_t n,
                              float scale, float* values) noexcept {
+  constexpr float kLargest = std::numeric_limits<float>::max();
   for (std::size_t i = 0; i < n; ++i)
-    values[i] = std::clamp(table[symbols[i]] * scale, -kLargest, kLargest);
+    values[i] = std::min(std::max(table[symbols[i]] * scale, -kLargest), kLargest);
 }
 
 void restore_entries(const ValueRule& rule, ByteSpan symbols, std::span<const float> scales,
