@@ -1,6 +1,7 @@
 """Write tests/golden/: small frames of every dtype, level, coder, table source and special shape.
 
-The frames come from the installed package, those with a source file from the command line tool.
+The frames come from the installed package, those with a source file from the command line tool,
+and lossy ones, which need every selection with every form of values, from the C++ test of them.
 manifest.json holds what made each frame, and XXH3-64 of the frame and of what it decodes to.
 A file that exists is never written again, so that old frames stay what they were.
 
@@ -10,6 +11,7 @@ usage: make_golden.py [--force] [--only TEXT]
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import struct
@@ -25,6 +27,7 @@ import gradwire
 import ml_dtypes
 import numpy as np
 import xxhash
+from golden_lossy import lossy_frames
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "tests" / "golden"
@@ -353,8 +356,10 @@ def single_row(golden: Golden, frame: bytes) -> dict[str, Any]:
     return {"options": golden.options, "frame_xxh3": digest(frame), "decoded_xxh3": digest(octets)}
 
 
-def archive_row(frame: bytes) -> dict[str, Any]:
-    decoded = b"".join(array.tobytes() for array in gradwire.decompress_batch(frame).values())
+def made_row(frame: bytes) -> dict[str, Any]:
+    one = not frame[6] & 2
+    arrays = [gradwire.decompress(frame)] if one else gradwire.decompress_batch(frame).values()
+    decoded = b"".join(array.tobytes() for array in arrays)
     return {"options": {}, "frame_xxh3": digest(frame), "decoded_xxh3": digest(decoded)}
 
 
@@ -363,9 +368,9 @@ def all_frames(only: str) -> Iterator[tuple[str, bytes, dict[str, Any]]]:
         if only in golden.name:
             frame = gradwire.compress(golden.array, **golden.options)
             yield golden.name, frame, single_row(golden, frame)
-    for name, frame in archives():
+    for name, frame in itertools.chain(archives(), lossy_frames()):
         if only in name:
-            yield name, frame, archive_row(frame)
+            yield name, frame, made_row(frame)
 
 
 def main() -> int:

@@ -17,7 +17,19 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tools")]
 
-from malformed import archives, codes, counted, frames, kernels, scaled, small_codes, tensors  # noqa: E402
+from malformed import (  # noqa: E402
+    archives,
+    codes,
+    counted,
+    frames,
+    kernels,
+    lossy,
+    lossy_values,
+    rice,
+    scaled,
+    small_codes,
+    tensors,
+)
 
 FOLDER = ROOT / "tests" / "malformed"
 
@@ -39,6 +51,13 @@ GROUPS = (
     archives.directory_cases,
     archives.archive_cases,
     archives.source_cases,
+    rice.rice_cases,
+    lossy.body_cases,
+    lossy.selection_cases,
+    lossy.check_cases,
+    lossy_values.rule_cases,
+    lossy_values.array_cases,
+    lossy_values.value_cases,
 )
 
 

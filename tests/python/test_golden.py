@@ -40,9 +40,15 @@ FEATURES = {
     *("zeros/in_band", "flags/bitmap", "flags/runs", "dead/rows", "dead/columns"),
     *("kept/scaled", "counted/scaled", "counted/joint", "low_count/some", "escape/low_bits"),
     *("counted/kernels", "low records/kernels", "escape/kernels"),
-    *("integers/0", "integers/1", "integers/2", "integers/3", "integers/4"),
+    *("integers/0", "integers/1", "integers/2", "integers/3", "integers/4", "integers/5"),
     *("source/none", "source/safetensors", "source/npy", "source/raw"),
     *("source/derived", "source/verbatim"),
+    *("selection/all", "selection/flags", "selection/gaps", "selection/drawn"),
+    *("drawn/selected", "drawn/others", "buckets/one", "buckets/several"),
+    *("values/none", "values/float", "values/levels", "values/octets", "values/table"),
+    *("values/f32", "values/bf16", "values/f16", "values/f8_e4m3", "values/f8_e5m2"),
+    *("levels/step 1", "levels/step 2", "levels/width 1", "levels/width 2"),
+    *("packed/plain", "packed/coded", "check/frame"),
 }
 
 each_file = pytest.mark.parametrize("name", sorted(MANIFEST))

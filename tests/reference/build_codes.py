@@ -143,6 +143,20 @@ def classed_integers(values: Sequence[int], deltas: bool = False) -> bytes:
     return bytes([2 if deltas else 1]) + zigzag(smallest) + small_stream(symbols) + bitstream(extra)
 
 
+def rice_integers(values: Sequence[int], low_bits: int, smallest: int | None = None) -> bytes:
+    smallest = min(values) if smallest is None else smallest
+    fields = []
+    for value in values:
+        t = value - smallest
+        fields += [((1 << (t >> low_bits)) - 1, (t >> low_bits) + 1)]
+        fields += [(t & ((1 << low_bits) - 1), low_bits)]
+    return rice_stream(smallest, low_bits, bitstream(fields))
+
+
+def rice_stream(smallest: int, low_bits: int, stream: bytes) -> bytes:
+    return b"\5" + zigzag(smallest) + bytes([low_bits]) + varint(len(stream)) + stream
+
+
 def small_integers(values: Sequence[int]) -> bytes:
     return b"\3" + small_stream(values)
 

@@ -51,6 +51,12 @@ from .build_codes import (
     nibbles as nibbles,
 )
 from .build_codes import (
+    rice_integers as rice_integers,
+)
+from .build_codes import (
+    rice_stream as rice_stream,
+)
+from .build_codes import (
     runs as runs,
 )
 from .build_codes import (
@@ -209,8 +215,10 @@ def archive_frame(
     offset_error: int = 0,
     hash_error: int = 0,
     behind: bytes = b"",
+    flags: int = 0,
 ) -> bytes:
-    flags = ARCHIVE | checksums
+    """flags: those besides checksums and archive."""
+    flags |= ARCHIVE | checksums
     written = {i: section(i, payload) for i, payload in sorted(sections.items())}
     body_bytes = sum(map(len, written.values())) + 18 + len(behind)
     start = frame(bytes(body_bytes), flags)[:-body_bytes]

@@ -1,14 +1,13 @@
 """Frames, tensor bodies and archives (sections 1, 2, 8 and 9 of format.md).
 
 In: the bytes of one frame. Out: dtype, shape and the bytes of the elements, or a FormatError.
-Assumes: nothing about the bytes. The modules stand in the order of the format: wire, chunk
-(planes), scaled, entropy, kernels.
+Assumes: nothing about the bytes. The modules stand in the order of the format: wire, sections,
+chunk (planes), scaled, entropy, kernels, archive, lossy.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import xxhash
 
@@ -16,6 +15,29 @@ from . import chunk, kernels, scaled
 from .archive import NamedArray, read_directory, read_source
 from .chunk import FLOATS, Entry, Tensor
 from .entropy import read_tables
+from .lossy import Outline, decode_lossy
+from .sections import (
+    ARCHIVE,
+    CHUNKS,
+    DEAD,
+    DIRECTORY,
+    EXACT,
+    FOOTER,
+    INDEX,
+    LOSSY,
+    SCALES,
+    SIGNS,
+    SOURCE,
+    TABLES,
+    TAPS,
+    TENSOR,
+    TENSORS,
+    TRAILER,
+    Sections,
+    read_sections,
+    refuse_others,
+    refuse_unknown,
+)
 from .wire import FormatError, Reader, corrupt, features_seen, unsupported
 
 DEFAULT_MAX_OUTPUT = 1 << 28
@@ -39,9 +61,7 @@ DTYPES = {
     15: ("bool", 1),
 }
 PIPELINES = ("planes", "scaled", "kernels")
-
-TENSOR, TABLES, DEAD, SCALES, SIGNS, TAPS, INDEX, CHUNKS, TRAILER = range(1, 10)
-SOURCE, SHARED_TABLES, TENSORS, DIRECTORY, FOOTER = range(32, 37)
+LOSSY_PIPELINE = 5
 
 Array = tuple[str, tuple[int, ...], bytes]
 
@@ -51,7 +71,7 @@ def decode(frame: bytes, max_output: int = DEFAULT_MAX_OUTPUT) -> Array:
     flags, body_start = read_frame_header(frame)
     if flags & 2:
         raise FormatError("invalid_argument", "the frame is an archive")
-    return decode_tensor(frame, body_start, bool(flags & 1), Budget(max_output))
+    return decode_tensor(frame, body_start, flags, Budget(max_output))
 
 
 def decode_archive(
@@ -61,15 +81,15 @@ def decode_archive(
     flags, body_start = read_frame_header(frame)
     if not flags & 2:
         raise FormatError("invalid_argument", "the frame is not an archive")
-    checksums, budget = bool(flags & 1), Budget(max_output)
-    sections = read_sections(frame, body_start, {SOURCE, TENSORS, DIRECTORY, FOOTER}, "archive")
-    check_footer(frame, sections, checksums)
+    budget = Budget(max_output)
+    sections = read_sections(frame, body_start, ARCHIVE, "archive")
+    check_footer(frame, sections, bool(flags & 1))
     directory = read_directory(sections[DIRECTORY].payload)
     bodies = Reader(sections[TENSORS].payload, "tensors")
     tensors: list[NamedArray] = []
     for name, length in directory:
         body = bodies.take(length, f"body of {name!r}")
-        tensors.append((name, *decode_tensor(body, 0, checksums, budget, in_archive=True)))
+        tensors.append((name, *decode_tensor(body, 0, flags, budget)))
     bodies.finish()
     kind, header = "none", b""
     if sections[SOURCE].present:
@@ -106,8 +126,8 @@ def read_frame_header(frame: bytes) -> tuple[int, int]:
     flags = reader.unsigned(2, "flags")
     if flags & ~15:
         raise corrupt(f"frame: flags {flags:#x} has reserved bits")
-    if flags & 12:
-        raise unsupported(f"frame: flags {flags:#x} has streamed or lossy")
+    if flags & 4:
+        raise unsupported(f"frame: flags {flags:#x} has streamed")
     features_seen.add("checksums/on" if flags & 1 else "checksums/off")
     body_bytes = reader.varint("body_bytes")
     start = reader.offset
@@ -116,60 +136,43 @@ def read_frame_header(frame: bytes) -> tuple[int, int]:
     return flags, start
 
 
-@dataclass
-class Section:
-    payload: bytes = b""
-    id_offset: int = 0
-    offset: int = 0  # of the payload; 0 for an absent section
-    present: bool = False
-
-
-def read_sections(data: bytes, start: int, known: set[int], name: str) -> dict[int, Section]:
-    """The sections by id, an empty one where it is absent. Offsets count from the start of data."""
-    reader = Reader(data, f"{name} body")
-    reader.take(start, "frame header")
-    sections, previous = {section_id: Section() for section_id in known}, 0
-    while reader.left:
-        id_offset = reader.offset
-        section_id = reader.u8("section id", 1)
-        if section_id <= previous:
-            raise corrupt(f"{name} body: section {section_id} behind section {previous}")
-        previous = section_id
-        if section_id not in known and section_id < 128:
-            raise unsupported(f"{name} body: section {section_id} is unknown")
-        if name == "archive" and section_id > FOOTER:
-            raise corrupt("archive body: a section behind the footer")
-        length = reader.varint(f"length of section {section_id}")
-        offset = reader.offset
-        payload = reader.take(length, f"section {section_id}")
-        if section_id in known:
-            sections[section_id] = Section(payload, id_offset, offset, present=True)
-        else:
-            features_seen.add("optional section")
-    return sections
-
-
 # 2 Tensor body
 
 
 def decode_tensor(
-    data: bytes, start: int, checksums: bool, budget: Budget, in_archive: bool = False
+    data: bytes,
+    start: int,
+    flags: int,
+    budget: Budget,
+    expected: tuple[str, tuple[int, ...]] | None = None,
 ) -> Array:
-    """data: the frame, or in an archive the body; start: where the body begins in it."""
-    sections = read_sections(data, start, set(range(TENSOR, TRAILER + 1)), "tensor")
-    payloads = {section_id: section.payload for section_id, section in sections.items()}
-    reader = Reader(payloads[TENSOR], "tensor")
+    """data: the frame, or in an archive the body, which begins at `start`, and flags the frame's.
+
+    expected: dtype and shape that the body must have.
+    """
+    sections = read_sections(data, start, EXACT | LOSSY, "tensor")
+    reader = Reader(sections[TENSOR].payload, "tensor")
     dtype, item_bytes = read_dtype(reader)
     shape = tuple(reader.varint("dims") for _ in range(reader.u8("ndim", 0, 32)))
     if math.prod(d for d in shape if d) * item_bytes > 2**62:
         raise corrupt(f"tensor: dims {shape} are more than 2^62 bytes")
-    n = math.prod(shape)
+    n, checksums, in_archive = math.prod(shape), bool(flags & 1), start == 0
+    if expected not in (None, (dtype, shape)):
+        raise corrupt(f"tensor: {dtype} {shape}, it must be {expected}")
     budget.take(n * item_bytes, "tensor: dims")
     features_seen.update({f"dtype/{dtype}", f"rank/{min(len(shape), 5)}"})
     if n == 0:
+        refuse_unknown(sections, EXACT, "tensor")
         return dtype, shape, decode_empty(data, reader, sections, checksums)
 
     pipeline = reader.u8("pipeline")
+    if pipeline == LOSSY_PIPELINE:
+        if not flags & 8:
+            raise corrupt("tensor: a lossy body in a frame without the flag")
+        refuse_unknown(sections, LOSSY, "lossy")
+        outline = Outline(dtype, n, data, checksums, in_archive)
+        return dtype, shape, decode_lossy(reader, outline, sections, decode_nested)
+    refuse_unknown(sections, EXACT, "tensor")
     if pipeline >= len(PIPELINES):
         raise unsupported(f"tensor: pipeline {pipeline}")
     if pipeline and dtype not in FLOATS:
@@ -177,6 +180,7 @@ def decode_tensor(
     chunk_elements = reader.varint("chunk_elements", 1, 65536)
     streams_log2 = reader.u8("streams_log2", 0, 5)
     features_seen.update({f"pipeline/{PIPELINES[pipeline]}", f"streams_log2/{streams_log2}"})
+    payloads = {section_id: section.payload for section_id, section in sections.items()}
     tables = read_tables(payloads[TABLES])
     tensor = Tensor(dtype, item_bytes, shape, n, chunk_elements, 1 << streams_log2, tables)
 
@@ -226,6 +230,12 @@ def decode_tensor(
     return dtype, shape, b"".join(decoded)
 
 
+def decode_nested(body: bytes, dtype: str, shape: tuple[int, ...]) -> bytes:
+    """A body in a section of another: as in an archive without checksums."""
+    budget = Budget(math.prod(shape) * dict(DTYPES.values())[dtype])
+    return decode_tensor(body, 0, 0, budget, (dtype, shape))[2]
+
+
 def read_dtype(reader: Reader) -> tuple[str, int]:
     dtype = reader.u8("dtype")
     if dtype not in DTYPES:
@@ -233,9 +243,7 @@ def read_dtype(reader: Reader) -> tuple[str, int]:
     return DTYPES[dtype]
 
 
-def decode_empty(
-    data: bytes, tensor: Reader, sections: dict[int, Section], checksums: bool
-) -> bytes:
+def decode_empty(data: bytes, tensor: Reader, sections: Sections, checksums: bool) -> bytes:
     features_seen.add("chunk/none")
     tensor.finish()
     refuse_others(sections, {TENSOR, TRAILER} if checksums else {TENSOR})
@@ -245,12 +253,6 @@ def decode_empty(
     if trailer.payload != expected:
         raise corrupt("trailer: the checksum does not match the tensor")
     return b""
-
-
-def refuse_others(sections: dict[int, Section], allowed: set[int]) -> None:
-    for section_id, section in sections.items():
-        if section.present and section_id not in allowed:
-            raise corrupt(f"tensor body: section {section_id} has no place here")
 
 
 # 2.2 Index
@@ -294,7 +296,7 @@ class Trailer:
     def __init__(
         self,
         data: bytes,
-        sections: dict[int, Section],
+        sections: Sections,
         checksums: bool,
         chunk_count: int,
         in_archive: bool,
@@ -320,7 +322,7 @@ class Trailer:
 # 8 Archive body
 
 
-def check_footer(frame: bytes, sections: dict[int, Section], checksums: bool) -> None:
+def check_footer(frame: bytes, sections: Sections, checksums: bool) -> None:
     for section_id in (TENSORS, DIRECTORY, FOOTER):
         if not sections[section_id].present:
             raise corrupt(f"archive body: section {section_id} is absent")

@@ -232,7 +232,7 @@ def read_integers(
     """`count` integers, each from low to high. modes: those allowed here, none = all."""
     if count == 0:
         return []
-    mode = reader.u8(f"mode of {name}", 0, 4)
+    mode = reader.u8(f"mode of {name}", 0, 5)
     if modes and mode not in modes:
         raise corrupt(f"{name}: integer array mode {mode} is not allowed here")
     features_seen.add(f"integers/{mode}")
@@ -242,6 +242,8 @@ def read_integers(
         values = read_small_stream(reader, count, 255, name)
     elif mode == 4:
         values = list(reader.take(count, name))
+    elif mode == 5:
+        values = read_rice(reader, count, name)
     else:
         values = read_classed(reader, count, name)
         if mode == 2:
@@ -257,6 +259,23 @@ def read_small_stream(reader: Reader, count: int, largest: int, name: str) -> li
     lengths = read_code_lengths(reader, 0, last)
     payload = reader.take(reader.varint(f"stream_bytes of {name}"), name)
     return huffman_stream(payload, lengths, count, name)
+
+
+def read_rice(reader: Reader, count: int, name: str) -> list[int]:
+    smallest = reader.zigzag(f"smallest of {name}", -(2**62), 2**62 - 1)
+    low_bits = reader.u8(f"low bits of {name}", 0, 31)
+    stream = BitReader(reader.take(reader.varint(f"stream_bytes of {name}"), name), name)
+    values = []
+    for _ in range(count):
+        high = 0
+        while stream.take(1):
+            high += 1
+        t = high << low_bits | stream.take(low_bits)
+        if t >= 2**32:
+            raise corrupt(f"{name}: a value is {t} above the smallest")
+        values.append(smallest + t)
+    stream.finish()
+    return values
 
 
 def read_classed(reader: Reader, count: int, name: str) -> list[int]:

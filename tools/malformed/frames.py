@@ -24,7 +24,13 @@ def frame_cases() -> Iterator[Case]:
     yield Case(
         "flags_streamed", b.frame(body, flags=4), "unsupported", "flags", "streamed is reserved"
     )
-    yield Case("flags_lossy", b.frame(body, flags=8), "unsupported", "flags", "lossy is reserved")
+    yield Case(
+        "flags_lossy_of_exact_body",
+        b.frame(body, flags=8),
+        "accepted",
+        "",
+        "with lossy a body may be a lossy one",
+    )
     yield Case(
         "flags_reserved_low", b.frame(body, flags=16), "corrupt", "flags", "flags bit 4 is 0"
     )

@@ -22,7 +22,7 @@ def small_code_cases() -> Iterator[Case]:
         data = flag_map + b.parts(RAW32, [STREAM32])
         return scaled(entry=Chunk(b.ZERO_MAP, data)).frame()
 
-    yield Case("integers_mode_five", integers(b"\5\0"), "corrupt", "mode", "modes are 0 to 4")
+    yield Case("integers_mode_six", integers(b"\6\0"), "corrupt", "mode", "modes are 0 to 5")
     yield Case(
         "integers_last_86",
         integers(b"\1\0\x56" + bytes(44) + b"\0"),

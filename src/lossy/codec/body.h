@@ -31,7 +31,7 @@ struct ValueRule {
   DType dtype = DType::f32;  ///< of symbols: floats f32, bf16, f16; octets an f8; others u8 or u16
   std::int32_t shift = 0;    ///< floats: values are times 2^shift
   std::uint32_t step = 1, offset = 0, levels = 1;  ///< levels
-  std::vector<float> table;                        ///< table, 1 to 256 entries
+  std::vector<float> table{};                      ///< table, 1 to 256 entries
   std::uint64_t bucket = 0;                        ///< values that share a scale; 0: all
 
   bool has_scales() const noexcept { return form != ValueForm::floats; }
@@ -45,8 +45,8 @@ struct Coded {
   std::vector<float> scales;  ///< one a bucket
 };
 
-/// Writes the values that symbols stand for. Throws corrupt for symbols or scales that the rule
-/// does not allow, which a sender's own never are.
+/// Writes the values that symbols stand for, all finite. Throws corrupt for symbols or scales that
+/// the rule does not allow, which a sender's own never are.
 void restore_values(const ValueRule& rule, ByteSpan symbols, std::span<const float> scales,
                     std::span<float> values);
 
@@ -121,7 +121,7 @@ bool is_lossy_body(ByteSpan body) noexcept;
 struct Selected {
   bool all = true;
   Indices indices;            ///< unless all; ascending
-  std::vector<float> values;  ///< one a selected element, as they are before rounding to the dtype
+  std::vector<float> values;  ///< one a selected element, finite, not yet rounded to the dtype
 };
 
 struct DecodeMemory {
@@ -133,6 +133,7 @@ struct DecodeMemory {
   std::vector<float> scales;
 };
 
+/// Takes up to 21 bytes of memory for each element of the tensor, however few bytes the body has.
 void decode_body(const Body& body, DecodeMemory& memory, Selected& out);
 
 /// The bits of a value in bf16 or f16, to the nearest; what is finite stays so.

@@ -44,7 +44,8 @@ void read_packed(const frame::Span& section, const char* field, DType dtype,
     return;
   }
   const std::size_t at = in.offset();
-  const frame::TensorBody body = frame::read_tensor_body(in.rest(), 0, at, false, elements.size());
+  // Nothing is sized from its header, which is compared with what is expected, but by its bytes.
+  const frame::TensorBody body = frame::read_tensor_body(in.rest(), 0, at, false, UINT64_MAX);
   const std::uint64_t count = elements.size() / element_size(dtype);
   if (body.header.dtype != dtype || body.header.dims.size() != 1 || body.header.dims[0] != count)
     fail(ErrorKind::corrupt, "{} at byte {}: the body is not one of {} {}", field, at, count,

@@ -101,10 +101,10 @@ void read_form(ByteReader& in, Body& body) {
   body.selection = static_cast<Selection>(form & 7);
   body.selected = body.header.elements;
   if (body.selection != Selection::all) {
-    body.selected = in.count("k", std::min<std::uint64_t>(body.header.elements, INT32_MAX));
-    if (body.header.elements > UINT32_MAX)
-      fail(ErrorKind::corrupt, "form at byte {}: a selection of {} elements", at,
-           body.header.elements);
+    if (body.header.elements > INT32_MAX)
+      fail(ErrorKind::corrupt, "form at byte {}: a selection of {} elements, below 2^31 allowed",
+           at, body.header.elements);
+    body.selected = in.count("k", body.header.elements);
   }
   if (body.selection == Selection::drawn) {
     body.seed = in.u64("seed");
@@ -172,8 +172,7 @@ void read_flagged(const Body& body, DecodeMemory& memory, Indices& indices) {
 
 void read_gaps(const Body& body, DecodeMemory& memory, Indices& indices) {
   const frame::Span& span = body.sections[Section::selected];
-  const auto most = static_cast<std::int32_t>(
-      std::min<std::uint64_t>(body.header.elements - body.selected, INT32_MAX));
+  const auto most = static_cast<std::int32_t>(body.header.elements - body.selected);
   memory.gaps.resize(indices.size());
   ByteReader in = span.reader();
   entropy::read_integers(in, memory.gaps, 0, most, "selected");

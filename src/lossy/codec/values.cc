@@ -22,6 +22,23 @@ std::vector<T> aligned(ByteSpan symbols) {
   return words;
 }
 
+GRADWIRE_CLONES bool all_finite(const float* values, std::size_t n) noexcept {
+  std::int32_t most = 0;
+  for (std::size_t i = 0; i < n; ++i)
+    most = std::max(
+        most, static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(values[i]) & 0x7fffffff));
+  return most < std::bit_cast<std::int32_t>(std::numeric_limits<float>::infinity());
+}
+
+/// Times a power of two, of which a double has all: one rounding, and never to an infinity.
+GRADWIRE_CLONES void shift_all(float* values, std::size_t n, double power) noexcept {
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  for (std::size_t i = 0; i < n; ++i) {
+    const double value = static_cast<double>(values[i]) * power;
+    values[i] = static_cast<float>(std::min(std::max(value, -kLargest), kLargest));
+  }
+}
+
 void restore_floats(const ValueRule& rule, ByteSpan symbols, std::span<float> values) {
   if (rule.dtype == DType::f32) {
     if (!values.empty()) std::memcpy(values.data(), symbols.data(), symbols.size());
@@ -29,9 +46,9 @@ void restore_floats(const ValueRule& rule, ByteSpan symbols, std::span<float> va
     const auto halves = aligned<std::uint16_t>(symbols);
     (rule.dtype == DType::bf16 ? from_bf16 : from_f16)(halves.data(), halves.size(), values.data());
   }
-  if (rule.shift == 0) return;
-  for (float& value : values)
-    value = static_cast<float>(std::ldexp(static_cast<double>(value), rule.shift));
+  if (!all_finite(values.data(), values.size()))
+    fail(ErrorKind::corrupt, "values: an element that is infinite or NaN");
+  if (rule.shift != 0) shift_all(values.data(), values.size(), std::ldexp(1.0, rule.shift));
 }
 
 /// Calls `use(begin, n, scale)` for every bucket.

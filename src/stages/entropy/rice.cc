@@ -100,9 +100,9 @@ void read_rice(ByteReader& in, std::span<std::int32_t> values, std::int32_t low,
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::uint64_t ones = std::min<std::uint64_t>(get_ones(bits), UINT32_MAX);
     const std::uint64_t t = ones << low_bits | bits.get(low_bits);
-    // Both terms are checked for themselves: the sum may have wrapped.
-    const auto value = static_cast<std::int64_t>(static_cast<std::uint64_t>(least) + t);
-    if (least < low || least > high || t > UINT32_MAX || value > high)
+    // |least| is at most 2^62, so that no sum overflows.
+    const std::int64_t value = least + static_cast<std::int64_t>(t & UINT32_MAX);
+    if (t > UINT32_MAX || value < low || value > high)
       fail(ErrorKind::corrupt, "{} at byte {}: value {} is beyond {} to {}", field, start, i, low,
            high);
     values[i] = static_cast<std::int32_t>(value);
