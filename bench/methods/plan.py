@@ -24,8 +24,6 @@ MOST_RATES = 6  #: tried of one method on one model
 RATES = {("digits", "sgd"): 0.05, ("gpt", "sgd"): 0.1, ("gpt", "adamw"): 3e-3}
 _GRID_STEP = 2.0
 
-_DGC = "reference-dgc(keep=0.001"
-
 
 @dataclass(frozen=True)
 class Entry:
@@ -86,18 +84,58 @@ COMPARED = ("model", "optimizer", "weight_decay", "epochs")
 _DECAY = {"weight_decay": 1e-3}
 _DECAY_BEFORE = {**_DECAY, "decays_before": True}
 
+_CNN = ("digits",)
+_GPT = ("gpt",)
+
+
+def _on_digits(label: str, method: str | None = None, **more: Any) -> Entry:
+    return Entry(label, method or label, models=_CNN, **more)
+
+
 ENTRIES = (
     Entry("dense", "dense", is_short=True),
-    Entry("dense, sgd", "dense", models=("gpt",), optimizers={"gpt": "sgd"}, is_short=True),
-    Entry("lossless", "lossless(level=1)", models=("digits",), is_short=True),
-    Entry("reference dgc", f"{_DGC})", warms=True, is_short=True),
-    Entry("reference dgc, clipping", f"{_DGC},clip_norm=2)", True, ("digits",)),
-    Entry("reference dgc, no warm-up", f"{_DGC})", models=("digits",)),
-    Entry("reference dgc, no mask", f"{_DGC},mask=0)", True, ("digits",)),
-    Entry("reference dgc, no correction", f"{_DGC},correction=0)", True, ("digits",)),
-    Entry("dense, decay", "dense", models=("digits",), changes=_DECAY),
-    Entry("reference dgc, decay before", f"{_DGC})", True, ("digits",), changes=_DECAY_BEFORE),
-    Entry("reference dgc, decay after", f"{_DGC})", True, ("digits",), changes=_DECAY),
+    Entry("dense, sgd", "dense", models=_GPT, optimizers={"gpt": "sgd"}),
+    _on_digits("lossless", "lossless(level=1)", is_short=True),
+    # DGC and what its techniques are worth.
+    _on_digits("dgc", "dgc(keep=0.001)", warms=True, is_short=True),
+    _on_digits("dgc, values in f32", "dgc(keep=0.001,values=f32)", warms=True),
+    _on_digits("dgc, clipping", "dgc(keep=0.001,clip=2)", warms=True),
+    _on_digits("dgc, no warm-up", "dgc(keep=0.001)"),
+    _on_digits("dgc, no mask", "dgc(keep=0.001,mask=false)", warms=True),
+    _on_digits("dgc, no correction", "dgc(keep=0.001,momentum=0)", warms=True),
+    _on_digits("reference dgc", "reference-dgc(keep=0.001)", warms=True),
+    _on_digits("dense, decay", "dense", changes=_DECAY),
+    _on_digits("dgc, decay before", "dgc(keep=0.001)", warms=True, changes=_DECAY_BEFORE),
+    _on_digits("dgc, decay after", "dgc(keep=0.001)", warms=True, changes=_DECAY),
+    # Other sparsifiers.
+    _on_digits("topk", "topk(keep=0.01)"),
+    _on_digits("topk, f16", "topk(keep=0.01,values=f16)"),
+    _on_digits("sidco", "sidco(keep=0.001)", warms=True),
+    _on_digits("randomk", "randomk(keep=0.1)"),
+    _on_digits("threshold", "threshold(bound=0.002)"),
+    _on_digits("lhc", "lhc(keep=0.01,cells=0)"),
+    # Quantisers.
+    _on_digits("qsgd", "qsgd", is_short=True),
+    _on_digits("qgz", "qgz"),
+    _on_digits("terngrad", "terngrad"),
+    _on_digits("natural", "natural"),
+    _on_digits("sign", "sign"),
+    _on_digits("efsign", "efsign"),
+    _on_digits("onebit", "onebit"),
+    _on_digits("onebit, one-sided", "onebit(server_feedback=false)"),
+    _on_digits("gennorm", "gennorm"),
+    _on_digits("co3", "co3"),
+    _on_digits("gcomp", "gcomp"),
+    _on_digits("thc", "thc"),
+    _on_digits("thc, no feedback", "thc(feedback=false)"),
+    _on_digits("cast bf16", "cast"),
+    _on_digits("cast e4m3", "cast(values=e4m3)"),
+    # Low rank.
+    Entry("powersgd", "powersgd(matrix_rank=4)"),
+    Entry(
+        "powersgd, no feedback", "powersgd(matrix_rank=4,feedback=false,force=true)", models=_GPT
+    ),
+    Entry("acpsgd", "acpsgd(matrix_rank=4)"),
 )
 
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The study of methods: train two models with each, and compare them with dense training.
 
-    bench/methods/study.py [--short] [--minutes M] [--workers N] [--only LABEL]... [--output DIR]
+    bench/methods/study.py [--short] [--minutes M] [--workers N] [--only LABEL]... [--seeds N]
+                             [--output DIR]
 
 In: the plan in plan.py. Out: DIR/methods.json (methods-short.json), and what report.py makes of it.
 Assumes: PyTorch, scikit-learn, matplotlib. Runs that were made are kept in build/methods/runs.jsonl
@@ -44,6 +45,7 @@ class Study:
         from methods.cache import Cache
 
         self.form = plan.SHORT if arguments.short else plan.FULL
+        self._seeds = arguments.seeds
         self.entries = plan.entries(self.form, arguments.only)
         self.cache = Cache(arguments.cache)
         self.about = machine.provenance()
@@ -111,6 +113,7 @@ class Study:
             for _, base in self.bases()
             if (rate := self.rate(base)) is not None
             for job in plan.counted_jobs(base, rate, self.form)
+            if self._seeds is None or job.seed < self._seeds
         ]
         return sorted(jobs, key=lambda job: (job.seed, job.fold))
 
@@ -200,6 +203,7 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--only", action="append", metavar="LABEL", help="and dense; repeat it")
+    parser.add_argument("--seeds", type=int, help="runs of the first seeds only")
     parser.add_argument("--output", type=Path, default=DEFAULT_OUTPUT)
     parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE)
     return parser.parse_args()

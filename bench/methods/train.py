@@ -59,7 +59,8 @@ class Job:
 def has_own_momentum(method: str) -> bool:
     """Whether plain SGD must follow the method."""
     name, _, options = method.partition("(")
-    return name == "dgc" or (name == REFERENCE and "correction=0" not in options)
+    has_none = "momentum=0" in options.removesuffix(")").split(",")
+    return (name == "dgc" and not has_none) or (name == REFERENCE and "correction=0" not in options)
 
 
 def exponential_warmup(keep: float, epochs: int) -> tuple[float, ...]:

@@ -192,18 +192,6 @@ TEST(IntegerArray, DistancesTakeRiceCodesWhereThoseAreShorter) {
   EXPECT_LE(bytes.size(), 11u);
 }
 
-TEST(IntegerArray, BadRiceCodesAreRefused) {
-  EXPECT_EQ(kind_of({5, 0, 32, 1, 0}, 1), ErrorKind::corrupt) << "32 low bits";
-  EXPECT_EQ(kind_of({5, 0, 0, 1, 0xff}, 1), ErrorKind::corrupt) << "a run without an end";
-  EXPECT_EQ(kind_of({5, 0, 0, 1, 0x02}, 1), ErrorKind::corrupt) << "padding";
-  EXPECT_EQ(kind_of({5, 0, 0, 2, 0, 0}, 1), ErrorKind::corrupt) << "stream too long";
-  EXPECT_EQ(kind_of({5, 0, 7, 1, 0}, 2), ErrorKind::corrupt) << "stream too short";
-  EXPECT_EQ(kind_of({5, 0, 0, 1, 0x0f}, 1, 0, 3), ErrorKind::corrupt) << "4 is out of range";
-  EXPECT_EQ(kind_of({5, 1, 0, 1, 0x00}, 1, 0, 3), ErrorKind::corrupt) << "-1 is out of range";
-  EXPECT_EQ(kind_of({5, 0, 0, 9, 0}, 1), ErrorKind::corrupt) << "beyond the end";
-  EXPECT_EQ(kind_of({5, 0}, 1), ErrorKind::truncated);
-}
-
 TEST(IntegerArray, HugeCountNeedsNoMoreThanItsOwnMemory) {
   // 2^20 values, of which the stream says that it holds 8: refused before anything is decoded.
   EXPECT_EQ(kind_of({1, 10, 1, 0x11, 1, 0x02}, std::size_t{1} << 20), ErrorKind::corrupt);

@@ -56,7 +56,7 @@ void expect_mean(const SketchOptions& options, unsigned world) {
   all_reduce(Reduction::i64_max, magnitudes);
 
   const std::uint32_t most = std::min(value_limit(options, world), kMostOnGrid);
-  const Grid grid = grid_for(magnitudes[0][0], most).value();
+  const IntegerGrid grid = grid_for(magnitudes[0][0], most).value();
   std::vector<Integers> integers(world, Integers(kValues));
   std::vector<Index> own(world);
   std::vector<double> expected(kValues);
