@@ -40,7 +40,8 @@ def _received(rank: int, steps: Sequence[Any]) -> Any:
     _, _, _, expected, reduction = steps[rank]
     if reduction:
         dtype, combine = _REDUCTIONS[reduction]
-        return combine.reduce([step[1].view(dtype) for step in steps]).view(np.uint8)
+        values = np.stack([step[1].view(dtype) for step in steps])
+        return combine.reduce(values, dtype=dtype).view(np.uint8)
     parts = []
     for _, data, sizes, _, _ in steps:
         first = sum(sizes[:rank])
