@@ -143,7 +143,7 @@ def lossless_methods() -> list[str]:
     >>> gradwire.lossless_methods()
     ['lossless', 'none']
     """
-    return [name for name, traits in _core.methods() if "exact" in traits]
+    return [name for name, traits in _core.methods() if not traits.startswith("lossy")]
 
 
 def compress_bound(dtype: Any, n: int) -> int:

@@ -5,31 +5,14 @@
 
 #include <gtest/gtest.h>
 
-#include "base/counter_random.h"
 #include "error_testing.h"
-#include "lossy/codec/body.h"
-#include "lossy/codec/code_values.h"
+#include "lossy_frames_testing.h"
 
 namespace gradwire::lossy {
 namespace {
 
-std::vector<float> random_values(std::size_t n, std::uint64_t seed) {
-  std::vector<float> values(n);
-  for (std::size_t i = 0; i < n; ++i) {
-    const RandomKey key(seed, i);
-    const float u = random_unit(key, static_cast<std::uint32_t>(i)) - 0.5F;
-    values[i] = u * u * u * 0.01F;
-  }
-  return values;
-}
-
-Indices every(std::size_t n, std::size_t step, std::uint64_t seed) {
-  Indices indices;
-  for (std::size_t i = 0; i < n; ++i)
-    if (random_below(seed, i, static_cast<std::uint32_t>(step)) == 0)
-      indices.push_back(static_cast<std::uint32_t>(i));
-  return indices;
-}
+using testing::random_values;
+using testing::some;
 
 struct Written {
   Bytes bytes;
@@ -94,8 +77,8 @@ TEST(LossyBody, EveryCodingComesBackAsTheSenderDecodesIt) {
 TEST(LossyBody, SelectionsOfEveryDensityComeBack) {
   const std::size_t n = 20000;
   const std::vector<std::uint64_t> dims{100, 200};
-  for (const std::size_t step : {1u, 2u, 10u, 40u, 1000u, 19999u}) {
-    const Indices indices = every(n, step, step);
+  for (const std::uint32_t step : {1u, 2u, 10u, 40u, 1000u, 19999u}) {
+    const Indices indices = some(n, step, step);
     const std::vector<float> values = random_values(indices.size(), 3);
     const Outline outline{.dims = dims, .selection = Selection::gaps, .indices = indices};
     const Selected selected = read(write(outline, values, ExactValues()));
@@ -138,7 +121,7 @@ TEST(LossyBody, AGapCostsNearlyItsEntropy) {
   // At a density of a thousandth a gap has 11.41 bits.
   const std::size_t n = 4'000'000;
   const std::vector<std::uint64_t> dims{n};
-  const Indices indices = every(n, 1000, 12);
+  const Indices indices = some(n, 1000, 12);
   const Written written = write({.dims = dims, .selection = Selection::gaps, .indices = indices},
                                 random_values(indices.size(), 1), ExactValues());
   EXPECT_LE(8.0 * static_cast<double>(written.parts.index) / static_cast<double>(indices.size()),
@@ -158,7 +141,7 @@ TEST(LossyBody, HalvesKeepTheirPrecisionHoweverSmallValuesAre) {
 TEST(LossyBody, AFlippedBitOfACheckedBodyIsAnError) {
   const std::size_t n = 300;
   const std::vector<std::uint64_t> dims{n};
-  const Indices indices = every(n, 10, 4);
+  const Indices indices = some(n, 10, 4);
   Written written = write({.dims = dims, .selection = Selection::gaps, .indices = indices},
                           random_values(indices.size(), 1),
                           QuantiseOptions{.kind = QuantiserKind::f16}, BodyEnd::archive);
@@ -173,7 +156,7 @@ TEST(LossyBody, AFlippedBitOfACheckedBodyIsAnError) {
 TEST(LossyBody, DamageWithoutAChecksumNeverReadsPastTheEnd) {
   const std::size_t n = 300;
   const std::vector<std::uint64_t> dims{n};
-  const Indices indices = every(n, 3, 4);
+  const Indices indices = some(n, 3, 4);
   for (const QuantiseOptions& options : all_codings()) {
     Written written = write({.dims = dims, .selection = Selection::gaps, .indices = indices},
                             random_values(indices.size(), 1), options);

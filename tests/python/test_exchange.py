@@ -131,7 +131,7 @@ def test_a_rank_that_cannot_read_the_first_header_is_lost() -> None:
     buffers = [values(rank) for rank in range(2)]
     exchanges = [make_bucket(r, 2).two_shot(buffers[r].view(np.uint8), 0) for r in range(2)]
     while (step := exchanges[0].next()) is not None:
-        number, _, _, received = step
+        number, _, _, received, _ = step
         exchanges[0].complete(number, np.zeros(sum(received), np.uint8))
     assert exchanges[0].done()
     assert exchanges[0].lost()
