@@ -1,36 +1,17 @@
 #include "exchange/loopback.h"
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
 
 #include "base/bytes.h"
 #include "base/fail.h"
+#include "exchange/reduction.h"
 
 namespace gradwire::exchange {
 namespace {
 
 std::size_t offset_of(const ExchangeStep& step, unsigned peer) {
   return std::accumulate(step.send_bytes.begin(), step.send_bytes.begin() + peer, std::size_t{0});
-}
-
-template <typename Value, typename Function>
-void combine(Bytes& total, const Bytes& values, const Function& function) {
-  for (std::size_t at = 0; at + sizeof(Value) <= total.size(); at += sizeof(Value)) {
-    const auto both = function(load<Value>(&total[at]), load<Value>(&values[at]));
-    store(&total[at], static_cast<Value>(both));
-  }
-}
-
-void combine(Reduction reduction, Bytes& total, const Bytes& values) {
-  switch (reduction) {
-    case Reduction::i32_sum:  // unsigned, as damaged values may overflow
-      return combine<std::uint32_t>(total, values, std::plus<>());
-    case Reduction::u8_or:
-      return combine<std::uint8_t>(total, values, std::bit_or<>());
-    case Reduction::i64_max:
-      return combine<std::int64_t>(total, values, [](auto a, auto b) { return std::max(a, b); });
-  }
 }
 
 }  // namespace

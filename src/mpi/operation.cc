@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/fail.h"
+#include "exchange/reduction.h"
 
 namespace gradwire::mpi {
 namespace {
@@ -33,6 +34,15 @@ void add(ExchangeStats& total, const ExchangeStats& stats) {
   total.lossy.exact += stats.lossy.exact;
   total.encode_s += stats.encode_s;
   total.decode_s += stats.decode_s;
+}
+
+/// What all ranks have sent, combined, at the beginning.
+ByteSpan combined(Reduction reduction, std::size_t ranks, Bytes& received) {
+  const std::size_t size = received.size() / ranks;
+  const std::span<std::uint8_t> total = std::span(received).first(size);
+  for (std::size_t r = 1; r < ranks; ++r)
+    exchange::combine(reduction, total, ByteSpan(received).subspan(r * size, size));
+  return total;
 }
 
 bool gathers(Route route, unsigned world) {
@@ -131,6 +141,8 @@ bool Operation::post() {
   if (exchange_->error()) throw Error(*exchange_->error());
   if (!step) return false;
   Incoming& incoming = incoming_.emplace_back();
+  if (step->kind == StepKind::all_reduce) incoming.reduction = step->reduction;
+  share_out(*step);
   incoming.id = step->id;
   incoming.bytes = step->receive_bytes;
   std::size_t total = 0;
@@ -139,10 +151,27 @@ bool Operation::post() {
     total += bytes;
   }
   incoming.received.resize(total);
+  if (incoming.reduction)
+    std::ranges::copy(
+        step->send.begin(),
+        step->send.begin() + static_cast<std::ptrdiff_t>(incoming.bytes[group_.rank]),
+        incoming.received.begin() + static_cast<std::ptrdiff_t>(incoming.offsets[group_.rank]));
   incoming.requests.reserve(group_.world);
   incoming.missing = group_.world - 1;
   streams_.send(std::move(*step));
   return true;
+}
+
+/// An all_reduce by messages, as a rank may stop at any time: all ranks send all to all, and
+/// combine for themselves.
+void Operation::share_out(ExchangeStep& step) const {
+  if (step.kind != StepKind::all_reduce) return;
+  const Bytes own = std::move(step.send);
+  step.send.clear();
+  for (unsigned p = 0; p < group_.world; ++p)
+    step.send.insert(step.send.end(), own.begin(), own.end());
+  step.send_bytes.assign(group_.world, own.size());
+  step.receive_bytes.assign(group_.world, own.size());
 }
 
 bool Operation::complete() {
@@ -153,7 +182,9 @@ bool Operation::complete() {
     return false;
   }
   if (!all_ended(front.requests.data(), front.requests.size())) return false;
-  exchange_->complete(front.id, front.received);
+  exchange_->complete(front.id, front.reduction
+                                    ? combined(*front.reduction, group_.world, front.received)
+                                    : ByteSpan(front.received));
   if (exchange_->error()) throw Error(*exchange_->error());
   incoming_.pop_front();
   ++completed_;

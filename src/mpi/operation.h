@@ -52,7 +52,8 @@ class Operation {
     std::vector<std::size_t> bytes, offsets;
     Bytes received;
     std::vector<MPI_Request> requests;
-    unsigned missing = 0;  ///< peers whose message is not being received yet
+    unsigned missing = 0;                ///< peers whose message is not being received yet
+    std::optional<Reduction> reduction;  ///< of an all_reduce: what comes is combined
   };
 
   bool move(Plans& plans, std::uint32_t number);
@@ -64,6 +65,7 @@ class Operation {
   std::size_t exchanges() const noexcept;
   void begin_exchange(std::uint32_t number);
   bool post();
+  void share_out(ExchangeStep& step) const;
   bool complete();
   void finish_exchange();
 

@@ -13,8 +13,18 @@ using Floats = std::vector<float>;
 const std::vector<LossyTensor> kTensors{
     {"table", {120, 40}}, {"kept", {30, 20}, true}, {"bias", {40}}, {"weight", {64, 50}}};
 constexpr std::size_t kElements = 120 * 40 + 30 * 20 + 40 + 64 * 50;
-const char* const kSpecs[] = {
-    "dgc(keep=0.01)", "topk(keep=0.02,values=int8)", "randomk(keep=0.1)", "qsgd", "sign", "efsign"};
+const char* const kSpecs[] = {"dgc(keep=0.01)",
+                              "topk(keep=0.02,values=int8)",
+                              "randomk(keep=0.1)",
+                              "qsgd",
+                              "sign",
+                              "efsign",
+                              "onebit",
+                              "gennorm",
+                              "thc",
+                              "lhc",
+                              "powersgd",
+                              "acpsgd"};
 
 Floats gradient(std::uint64_t seed) {
   Floats values(kElements);
