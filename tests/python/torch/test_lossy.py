@@ -16,7 +16,17 @@ from gradwire.torch._layout import BucketTensor, Layout  # noqa: E402
 from gradwire.torch._options import make_options  # noqa: E402
 from gradwire.torch._roles import describe  # noqa: E402
 from gradwire.torch._spec import parse_spec  # noqa: E402
-from lossy_training import SPECS, Loopback, bits, loss_of, make_module, sgd, train, wrapped  # noqa: E402
+from lossy_training import (  # noqa: E402
+    SPECS,
+    WAYS,
+    Loopback,
+    bits,
+    loss_of,
+    make_module,
+    sgd,
+    train,
+    wrapped,
+)
 from ranks import run_ranks, successes  # noqa: E402
 from torch.distributed.fsdp import fully_shard  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
@@ -36,6 +46,12 @@ def check_values(rank: int, world: int) -> list[list[bytes]]:
         found.append(bits(model))
         assert found[-1] == Loopback(spec, world).train(10, plain=plain), spec
         check_stats(state.stats(), parse_spec(spec).text, world)
+    for spec in WAYS:
+        model = wrapped(0.02)
+        attach(model, spec)
+        train(model, rank, range(4), plain=False)
+        found.append(bits(model))
+        assert found[-1] == Loopback(spec, world).train(4, plain=False), spec
     return found
 
 
