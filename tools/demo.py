@@ -3,8 +3,8 @@
     tools/demo.py [FOLDER]
 
 FOLDER holds .safetensors files; tests/data if left out. They go through the command line tool,
-build/release/gradwire; demo_training.py then trains two models. The compressed files and two charts
-are left in demo-output/. Exits with 1 if a byte or a loss differs.
+build/release/gradwire; demo_training.py then trains two models, and demo_methods.py one with five
+lossy methods. The compressed files and two charts are left in demo-output/. Exits with 1 if a byte or a loss differs.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import command
+import demo_methods
 import demo_training
 import peers
 import plots
@@ -140,7 +141,7 @@ def main(folder: Path) -> int:
     print(
         f"\nEvery byte came back: {len(rows)} files, levels 2 and 3, compared with the originals."
     )
-    return demo_training.main(OUTPUT)
+    return demo_training.main(OUTPUT) or demo_methods.main()
 
 
 if __name__ == "__main__":
