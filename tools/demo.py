@@ -4,7 +4,8 @@
 
 FOLDER holds .safetensors files; tests/data if left out. They go through the command line tool,
 build/release/gradwire; demo_training.py then trains two models, and demo_methods.py one with five
-lossy methods. The compressed files and two charts are left in demo-output/. Exits with 1 if a byte or a loss differs.
+lossy methods. The compressed files and two charts are left in demo-output/. Exits with 1 if a byte
+or a loss differs.
 """
 
 from __future__ import annotations
