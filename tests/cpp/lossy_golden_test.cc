@@ -96,6 +96,11 @@ void add_large(std::vector<Golden>& list) {
     sent.coded = coded_of(forms[f], count_of(sent), f);
     list.push_back({std::string("coded-") + forms[f].name, sent, f % 2 == 0});
   }
+  for (const std::size_t f : {1u, 3u, 6u}) {  // coded as tensors of their own dims
+    Sent matrix{.dtype = DType::f32, .dims = {40, 60}};
+    matrix.coded = coded_of(forms[f], 2400, f);
+    list.push_back({std::string("matrix-") + forms[f].name, matrix});
+  }
   Sent sparse{.dtype = DType::bf16, .dims = {300, 1000}, .selection = Selection::gaps};
   sparse.indices = some(300000, 1000, 5);
   sparse.coded = coded_of(forms[2], sparse.indices.size(), 5);

@@ -170,7 +170,7 @@ def decode_tensor(
         if not flags & 8:
             raise corrupt("tensor: a lossy body in a frame without the flag")
         refuse_unknown(sections, LOSSY, "lossy")
-        outline = Outline(dtype, n, data, checksums, in_archive)
+        outline = Outline(dtype, shape, data, checksums, in_archive)
         return dtype, shape, decode_lossy(reader, outline, sections, decode_nested)
     refuse_unknown(sections, EXACT, "tensor")
     if pipeline >= len(PIPELINES):

@@ -6,6 +6,7 @@ elements. Assumes: dtype and shape have been read, checked and held against the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -31,10 +32,14 @@ class Outline:
     """Where a body stands. data: the bytes that `check` covers, and more."""
 
     dtype: str
-    n: int
+    dims: tuple[int, ...]
     data: bytes
     checksums: bool
     in_archive: bool
+
+    @property
+    def n(self) -> int:
+        return math.prod(self.dims)
 
 
 def decode_lossy(
@@ -66,7 +71,8 @@ def decode_lossy(
         features_seen.add("values/none")
         return bytes(outline.n * FLOATS_BYTES[outline.dtype])
     arrays = Arrays(sections, decode_nested)
-    return place_values(restore_values(rule, k, arrays), places, outline)
+    shape = outline.dims if selection == ALL else (k,)
+    return place_values(restore_values(rule, k, shape, arrays), places, outline)
 
 
 FLOATS_BYTES = dict(FLOATS.values())
@@ -211,19 +217,19 @@ class Arrays:
     sections: Sections
     decode_nested: DecodeNested
 
-    def read(self, section_id: int, dtype: str, item_bytes: int, count: int) -> bytes:
+    def read(self, section_id: int, dtype: str, item_bytes: int, shape: tuple[int, ...]) -> bytes:
         reader = Reader(self.sections[section_id].payload, f"section {section_id}")
         if reader.u8("form of the packed array", 0, 1) == 1:
             features_seen.add("packed/coded")
-            return self.decode_nested(reader.rest(), dtype, (count,))
+            return self.decode_nested(reader.rest(), dtype, shape)
         features_seen.add("packed/plain")
-        octets = reader.take(count * item_bytes, "elements")
+        octets = reader.take(math.prod(shape) * item_bytes, "elements")
         reader.finish()
         return octets
 
 
-def restore_values(rule: Rule, k: int, arrays: Arrays) -> Float32s:
-    octets = arrays.read(VALUES, rule.dtype, rule.item_bytes, k)
+def restore_values(rule: Rule, k: int, shape: tuple[int, ...], arrays: Arrays) -> Float32s:
+    octets = arrays.read(VALUES, rule.dtype, rule.item_bytes, shape)
     if rule.form == FLOAT:
         elements = decode_floats(octets, rule.dtype).astype(np.float64)
         with np.errstate(over="ignore"):
@@ -253,7 +259,7 @@ def read_scales(rule: Rule, k: int, arrays: Arrays) -> Float32s:
     bucket = rule.bucket or k
     count = -(-k // bucket)
     features_seen.add("buckets/" + ("one" if count == 1 else "several"))
-    scales = np.frombuffer(arrays.read(BUCKET_SCALES, "f32", 4, count), "<f4")
+    scales = np.frombuffer(arrays.read(BUCKET_SCALES, "f32", 4, (count,)), "<f4")
     if not (np.isfinite(scales) & (scales >= 0)).all():
         raise corrupt("bucket_scales: a scale is negative or not finite")
     return np.repeat(scales, min(bucket, k))[:k]

@@ -15,14 +15,13 @@ constexpr std::size_t kLeastBody = 24;
 
 }  // namespace
 
-void write_packed(DType dtype, ByteSpan elements, lossless::EncoderMemory& memory, Bytes& body,
-                  Bytes& out) {
+void write_packed(DType dtype, std::span<const std::uint64_t> dims, ByteSpan elements,
+                  lossless::EncoderMemory& memory, Bytes& body, Bytes& out) {
   body.clear();
   if (elements.size() > kLeastBody) {
-    const std::uint64_t count = elements.size() / element_size(dtype);
     CompressOptions options;
     options.checksum = false;
-    lossless::encode_tensor({dtype, {&count, 1}, elements}, options, true, memory, body);
+    lossless::encode_tensor({dtype, dims, elements}, options, true, memory, body);
   }
   const bool pays = !body.empty() && body.size() < elements.size();
   ByteWriter writer(out);
@@ -31,7 +30,8 @@ void write_packed(DType dtype, ByteSpan elements, lossless::EncoderMemory& memor
 }
 
 void read_packed(const frame::Span& section, const char* field, DType dtype,
-                 lossless::Scratch& scratch, std::span<std::uint8_t> elements) {
+                 std::span<const std::uint64_t> dims, lossless::Scratch& scratch,
+                 std::span<std::uint8_t> elements) {
   ByteReader in = section.reader();
   const unsigned form = in.u8(field);
   if (form > kCoded)
@@ -46,10 +46,9 @@ void read_packed(const frame::Span& section, const char* field, DType dtype,
   const std::size_t at = in.offset();
   // Nothing is sized from its header, which is compared with what is expected, but by its bytes.
   const frame::TensorBody body = frame::read_tensor_body(in.rest(), 0, at, false, UINT64_MAX);
-  const std::uint64_t count = elements.size() / element_size(dtype);
-  if (body.header.dtype != dtype || body.header.dims.size() != 1 || body.header.dims[0] != count)
-    fail(ErrorKind::corrupt, "{} at byte {}: the body is not one of {} {}", field, at, count,
-         dtype_name(dtype));
+  if (body.header.dtype != dtype || !std::ranges::equal(body.header.dims, dims))
+    fail(ErrorKind::corrupt, "{} at byte {}: the body is not one of {} of shape ({})", field, at,
+         dtype_name(dtype), fmt::join(dims, ", "));
   const lossless::TensorDecoder decoder(body, false);
   const std::size_t chunk = body.header.chunk_elements * element_size(dtype);
   for (std::uint64_t c = 0; c < body.header.chunk_count(); ++c)

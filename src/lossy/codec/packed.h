@@ -10,11 +10,12 @@
 
 namespace gradwire::lossy {
 
-/// Appends. `body` is working memory.
-void write_packed(DType dtype, ByteSpan elements, lossless::EncoderMemory& memory, Bytes& body,
-                  Bytes& out);
-/// Reads all of a section into `elements`, which has the array's size.
+/// Appends an array, which is coded as a tensor of these dims. `body` is working memory.
+void write_packed(DType dtype, std::span<const std::uint64_t> dims, ByteSpan elements,
+                  lossless::EncoderMemory& memory, Bytes& body, Bytes& out);
+/// Reads all of a section into `elements`, which has the size of the dims.
 void read_packed(const frame::Span& section, const char* field, DType dtype,
-                 lossless::Scratch& scratch, std::span<std::uint8_t> elements);
+                 std::span<const std::uint64_t> dims, lossless::Scratch& scratch,
+                 std::span<std::uint8_t> elements);
 
 }  // namespace gradwire::lossy

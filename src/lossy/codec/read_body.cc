@@ -252,13 +252,15 @@ void decode_body(const Body& body, DecodeMemory& memory, Selected& out) {
   if (!out.all) read_indices(body, memory, out.indices);
   out.values.resize(k);
   if (k == 0) return;
-  const auto scales = static_cast<std::size_t>(body.rule.scale_count(k));
-  memory.scales.resize(scales);
+  const std::uint64_t scales = body.rule.scale_count(k);
+  memory.scales.resize(static_cast<std::size_t>(scales));
   if (scales > 0)
-    read_packed(body.sections[Section::bucket_scales], "bucket_scales", DType::f32, memory.scratch,
-                bytes_of(memory.scales));
+    read_packed(body.sections[Section::bucket_scales], "bucket_scales", DType::f32, {&scales, 1},
+                memory.scratch, bytes_of(memory.scales));
   memory.symbols.resize(k * element_size(body.rule.dtype));
-  read_packed(body.sections[Section::values], "values", body.rule.dtype, memory.scratch,
+  const std::span<const std::uint64_t> dims =
+      out.all ? std::span<const std::uint64_t>(body.header.dims) : std::span(&body.selected, 1);
+  read_packed(body.sections[Section::values], "values", body.rule.dtype, dims, memory.scratch,
               memory.symbols);
   restore_values(body.rule, memory.symbols, memory.scales, out.values);
 }

@@ -129,13 +129,15 @@ BodyBytes write_body(const Outline& outline, const Coded& coded, BodyEnd end, st
     memory.section.clear();
     const ByteSpan scales(reinterpret_cast<const std::uint8_t*>(coded.scales.data()),
                           coded.scales.size() * sizeof(float));
-    write_packed(DType::f32, scales, memory.encoder, memory.packed, memory.section);
+    const std::uint64_t count = coded.scales.size();
+    write_packed(DType::f32, {&count, 1}, scales, memory.encoder, memory.packed, memory.section);
     bytes.scales = memory.section.size();
     frame::write_section(Section::bucket_scales, memory.section, writer);
   }
   if (k > 0) {
     memory.section.clear();
-    write_packed(coded.rule.dtype, coded.symbols, memory.encoder, memory.packed, memory.section);
+    write_packed(coded.rule.dtype, all ? outline.dims : std::span(&k, 1), coded.symbols,
+                 memory.encoder, memory.packed, memory.section);
     bytes.values = memory.section.size();
     frame::write_section(Section::values, memory.section, writer);
   }
