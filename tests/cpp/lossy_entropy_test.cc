@@ -99,7 +99,7 @@ TEST(Recipe, WhatDoesNotComposeIsRefused) {
 TEST(Recipe, TheCanonicalFormHasNoDefaultsAndOneOrder) {
   EXPECT_EQ(parse_recipe(" topk ( keep = 0.010 ) ").canonical, "topk");
   EXPECT_EQ(parse_recipe("topk(values=f16,keep=1e-3)").canonical, "topk(keep=0.001,values=f16)");
-  EXPECT_EQ(parse_recipe("dgc(mask=1,nesterov=0)").canonical, "dgc");
+  EXPECT_EQ(parse_recipe("dgc(mask=1,nesterov=0,values=fp16)").canonical, "dgc");
   EXPECT_EQ(parse_recipe("dgc(mask=0)").canonical, "dgc(mask=false)");
   for (const Method& method : recipes()) {
     EXPECT_EQ(parse_recipe(method.name).canonical, method.name);

@@ -31,7 +31,7 @@ std::string normal_form(std::string_view text) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error == std::errc{} && end == text.data() + text.size()) return formatted("{}", number);
-  if (text == "1") return "true";
+  if (text == "fp16") return "f16";
   return std::string(text);
 }
 

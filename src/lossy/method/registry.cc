@@ -11,6 +11,7 @@ void set_values(Recipe& recipe, Text key, Text value) {
   constexpr std::array kKinds{QuantiserKind::uniform, QuantiserKind::f16,    QuantiserKind::bf16,
                               QuantiserKind::e4m3,    QuantiserKind::e5m2,   QuantiserKind::uniform,
                               QuantiserKind::uniform, QuantiserKind::natural};
+  if (value == "fp16") value = "f16";  // as PyTorch's users say
   const std::size_t word = parse_word(key, value, words);
   recipe.values = ExactValues();
   if (word == 0) return;
