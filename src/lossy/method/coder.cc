@@ -152,6 +152,7 @@ std::size_t TensorCoder::asked(const CoderStep& step) const noexcept {
 void TensorCoder::commit() {
   if (pending_ == Pending::all) feedback_.after(values_);
   if (pending_ == Pending::some) feedback_.after(sent_, values_);
+  if (!server_pending_.empty()) server_error_.resize(elements(), 0.0F);
   for (const auto& [part, error] : server_pending_)
     std::ranges::copy(error, server_error_.begin() + static_cast<std::ptrdiff_t>(part.first));
   low_rank_before_.reset();
