@@ -140,6 +140,32 @@ TEST(LossyState, StatesOfDifferentStepsOrTensorsAreNotMerged) {
                [&] { LossyState::merge(std::vector{first.save(), second.save()}, 0, 1); });
 }
 
+TEST(LossyState, AMomentumThatIsNotFiniteIsRefused) {
+  World ranks("dgc", 1, {{"bias", {40}}});
+  ranks.step(1);
+  auto saved = ranks.states[0]->save();
+  LossyState(ranks.states[0]->spec(), 0, 1).load(saved);
+  store(&saved[saved.size() - 6], std::nanf(""));  // the last, in front of two empty lists
+  expect_error(ErrorKind::corrupt, "momentum", [&] {
+    LossyState other("dgc", 0, 1);
+    other.load(saved);
+    LossyBucket(other, 0, DType::f32, {{"bias", {40}}});
+  });
+}
+
+TEST(LossyState, TheMomentumOfExactTensorsStaysFinite) {
+  World ranks("dgc(keep=0.1)", 2, {{"bias", {40}}});
+  ranks.step(1);
+  for (unsigned r = 0; r < 2; ++r) ranks.data[r] = gradient(ranks.n, r);
+  ranks.data[1][7] = std::nanf("");
+  ranks.exchange_all({});
+  ASSERT_FALSE(ranks.exchanges[0]->error());
+  EXPECT_TRUE(std::isnan(ranks.data[0][7]));
+  for (const auto& state : ranks.states) state->end_step(true);
+  ranks.step(2);
+  for (const float value : ranks.data[0]) EXPECT_TRUE(std::isfinite(value));
+}
+
 TEST(LossyState, AStepThatWasNotAppliedLeavesTheMomentumOfExactTensors) {
   const auto run = [](bool fails) {
     World ranks("dgc(keep=0.1)", 2, {{"bias", {40}}});

@@ -175,7 +175,7 @@ void TensorCoder::finish_dense(std::span<float> mean) {
   const float m = recipe_.feedback.momentum;
   for (std::size_t i = 0; i < mean.size(); ++i) {
     const float u = m * dense_momentum_[i] + mean[i];
-    next_momentum_[i] = u;
+    next_momentum_[i] = std::isfinite(u) ? u : dense_momentum_[i];
     mean[i] = recipe_.feedback.nesterov ? m * u + mean[i] : u;
   }
 }

@@ -112,7 +112,8 @@ class TensorCoder {
   void discard() noexcept;
 
   /// To be called with the mean of a tensor that went exactly: momentum, where the recipe has its
-  /// own. In place. The momentum is kept once `commit` is called, so that all ranks keep the same.
+  /// own. In place. The momentum is kept once `commit` is called, so that all ranks keep the same;
+  /// where it is not finite, that of the step before is.
   void finish_dense(std::span<float> mean);
 
   Bytes save() const;
