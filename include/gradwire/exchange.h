@@ -96,8 +96,8 @@ struct LossyBytes {
   std::uint64_t index = 0;     ///< bytes that say which
   /// Bytes of their values, scales included; of factors, before the exact exchange codes them.
   std::uint64_t values = 0;
-  std::uint64_t frames = 0;    ///< bytes around them
-  std::uint64_t exact = 0;     ///< bytes of tensors that went exactly
+  std::uint64_t frames = 0;  ///< bytes around them
+  std::uint64_t exact = 0;   ///< bytes of tensors that went exactly; none counted in rounds
 };
 
 /// Bytes of one exchange, by the way they went, and where its time went.

@@ -97,6 +97,8 @@ void LowRankRounds::finish() {
       from += n;
       continue;
     }
+    for (unsigned round = 0; round < rounds_; ++round)
+      work_.stats.lossy.values += part.coder->low_rank_values(round) * sizeof(float);
     const std::size_t values = part.coder->low_rank_values(rounds_ - 1);
     out_.resize(n);
     part.coder->finish_low_rank({from, values}, out_);
@@ -105,7 +107,6 @@ void LowRankRounds::finish() {
     work_.stats.lossy.elements += part.n;
     work_.stats.lossy.asked += part.n;
     work_.stats.lossy.selected += part.n;
-    work_.stats.lossy.values += values * sizeof(float);
   }
 }
 

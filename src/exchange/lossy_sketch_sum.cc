@@ -74,14 +74,15 @@ std::unique_ptr<Exchange> SketchSumRounds::make(std::size_t round) {
       bucket.elements = magnitudes_.size();
       return additive(bucket, bytes_of(magnitudes_), place_.step);
     case Round::index:
+      failed_before_index_ = error().has_value();
       bucket.reduction = Reduction::u8_or;
       bucket.elements = index_.size();
       return additive(bucket, index_, place_.step);
     case Round::payload:
       if (!is_planned_) {
-        // An error before the index was there is known to all, and nobody goes on; after a failure
-        // of this rank alone, the others wait for what it cannot make.
-        if (is_filling_) give_up();
+        // A failure that this rank had when it gave its index is known to all, and nobody goes on.
+        // One that it has seen since may be its own alone: then the others wait for it.
+        if (!failed_before_index_) give_up();
         return nullptr;
       }
       bucket.reduction = Reduction::i32_sum;
@@ -139,7 +140,6 @@ std::uint32_t SketchSumRounds::most() const {
 }
 
 void SketchSumRounds::fill() {
-  is_filling_ = true;
   lossy::plan_sketch(index_, integers_.size(), options_, scratch_, plan_);
   payload_.resize(plan_.payload_values());
   is_planned_ = true;

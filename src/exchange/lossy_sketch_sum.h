@@ -54,7 +54,7 @@ class SketchSumRounds final : public Rounds {
   lossy::SketchScratch scratch_;
   lossy::SketchPlan plan_;
   bool is_planned_ = false;
-  bool is_filling_ = false;  ///< a failure from here on only this rank knows of
+  bool failed_before_index_ = false;  ///< all ranks know of it with the index
 };
 
 }  // namespace gradwire::exchange

@@ -99,6 +99,22 @@ void check_exact(std::string_view name, bool known, bool given) {
        given ? "exactly" : "by the method", known ? "exactly" : "by the method");
 }
 
+/// That states are those of all ranks, in order, after the same step.
+void check_ranks(const std::vector<Saved>& ranks) {
+  const Saved& first = ranks.front();
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    const Saved& one = ranks[r];
+    if (one.rank != r || one.world != ranks.size())
+      fail(ErrorKind::invalid_argument, "merge: state {} of {} is that of rank {} of {}", r,
+           ranks.size(), one.rank, one.world);
+    check_spec(one, first.spec);
+    if (one.step != first.step || one.tensors.size() != first.tensors.size())
+      fail(ErrorKind::invalid_argument,
+           "merge: rank {} has {} tensors after step {}, rank 0 has {} after step {}", r,
+           one.tensors.size(), one.step, first.tensors.size(), first.step);
+  }
+}
+
 }  // namespace
 
 lossy::Recipe exchange::recipe_of(lossy::Recipe method, bool is_exact) {
@@ -190,20 +206,15 @@ std::vector<std::uint8_t> LossyState::merge(std::span<const std::vector<std::uin
   if (old.empty()) fail(ErrorKind::invalid_argument, "merge: no state given");
   std::vector<Saved> ranks;
   for (const auto& bytes : old) ranks.push_back(parse(bytes));
-  for (unsigned r = 0; r < ranks.size(); ++r)
-    if (ranks[r].rank != r || ranks[r].world != ranks.size())
-      fail(ErrorKind::invalid_argument, "merge: state {} of {} is that of rank {} of {}", r,
-           ranks.size(), ranks[r].rank, ranks[r].world);
+  check_ranks(ranks);
   const lossy::Recipe recipe = lossy::parse_recipe(ranks.front().spec);
   Saved merged{ranks.front().spec, rank, world, ranks.front().step, {}};
   for (const auto& [name, first] : ranks.front().tensors) {
     std::vector<lossy::TensorCoder> coders;
     for (unsigned r = 0; r < ranks.size(); ++r) {
-      check_spec(ranks[r], merged.spec);
       const auto found = ranks[r].tensors.find(name);
-      if (found == ranks[r].tensors.end() || ranks[r].step != merged.step)
-        fail(ErrorKind::invalid_argument, "merge: rank {} has another step, or no state of {}", r,
-             name);
+      if (found == ranks[r].tensors.end())
+        fail(ErrorKind::invalid_argument, "merge: rank {} has no state of {}", r, name);
       check_shape(name, first.shape, found->second.shape);
       check_exact(name, first.is_exact, found->second.is_exact);
       coders.emplace_back(exchange::recipe_of(recipe, first.is_exact), name, first.shape, r,

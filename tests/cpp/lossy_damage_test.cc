@@ -25,7 +25,7 @@ unsigned run_damaged(World& ranks, std::uint64_t step, std::uint64_t seed) {
     ranks.exchanges.push_back(ranks.buckets[r].reduce(bytes, static_cast<std::uint32_t>(step)));
     pointers.push_back(ranks.exchanges.back().get());
   }
-  const std::uint64_t damaged = random() % 6;
+  const std::uint64_t damaged = random() % 10;
   const unsigned to = static_cast<unsigned>(random() % ranks.states.size());
   bool is_done = false;
   Loopback(pointers, seed,
@@ -63,13 +63,33 @@ TEST_P(Damage, IsSeenOrHarmlessAndTheNextStepGoesOn) {
       ranks.buckets[r].reset();
     }
   }
-  EXPECT_GT(seen, 20u);
+  EXPECT_GT(seen, 10u);  // of those ways that have the fewest steps
   ranks.step(1000);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, Damage,
                          ::testing::Values("dgc(keep=0.05)", "qsgd", "onebit", "qgz", "thc", "lhc",
                                            "lhc(cells=0)", "powersgd", "acpsgd"));
+
+/// The last step of a sketch's index: a single rank may see an error there, and the payload's
+/// length is not known to it.
+TEST(LossyFailure, ARankWithoutAnIndexDoesNotLetTheOthersWait) {
+  World ranks("lhc", 3, {{"a", {70, 30}}});
+  std::vector<Exchange*> pointers;
+  for (unsigned r = 0; r < 3; ++r) {
+    ranks.data[r] = gradient(ranks.n, r);
+    std::span<std::uint8_t> bytes(reinterpret_cast<std::uint8_t*>(ranks.data[r].data()),
+                                  4 * ranks.n);
+    ranks.exchanges.push_back(ranks.buckets[r].reduce(bytes, 0));
+    pointers.push_back(ranks.exchanges.back().get());
+  }
+  constexpr std::uint64_t kLastOfIndex = 3;  // magnitudes and their end, the index and its end
+  Loopback(pointers, 1, [](std::uint64_t at, unsigned, unsigned to, auto& bytes) {
+    if (at == kLastOfIndex && to == 1) bytes[4] ^= 1;  // as if a rank had failed
+  }).run();
+  EXPECT_TRUE(ranks.exchanges[1]->lost());
+  for (const auto& exchange : ranks.exchanges) EXPECT_TRUE(exchange->error());
+}
 
 TEST(LossyFailure, ARankThatGivesUpTakesTheOthersWithIt) {
   for (const char* spec : {"topk", "onebit", "thc", "lhc", "powersgd", "acpsgd"}) {

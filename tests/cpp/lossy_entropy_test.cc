@@ -70,6 +70,16 @@ TEST(Recipe, WhatDoesNotComposeIsRefused) {
       {"topk(feedback=false)", "force=true"},
       {"randomk(feedback=true)", "unbiased=true and feedback do not go together"},
       {"qsgd(rounding=nearest)", "force=true"},
+      {"randomk(unbiased=false)", "force=true"},
+      {"randomk(values=int8)", "force=true"},
+      {"efsign(feedback=false)", "force=true"},
+      {"onebit(feedback=false)", "force=true"},
+      {"gennorm(feedback=false)", "force=true"},
+      {"co3(feedback=false)", "force=true"},
+      {"lhc(feedback=false)", "force=true"},
+      {"powersgd(feedback=false)", "force=true"},
+      {"acpsgd(feedback=false)", "force=true"},
+      {"threshold(warmup=4)", "parameter 'warmup' is unknown"},
       {"topk(keep=0)", "keep: 0 given"},
       {"topk(keep=1.5)", "keep: 1.5 given"},
       {"topk(keep=nan)", "keep: nan given"},
@@ -94,6 +104,21 @@ TEST(Recipe, WhatDoesNotComposeIsRefused) {
         gradwire::testing::refusal(ErrorKind::invalid_argument, [&] { parse_recipe(spec); });
     EXPECT_NE(message.find(words), std::string::npos) << spec << ": " << message;
   }
+}
+
+TEST(Recipe, WhatIsRefusedWithoutForceIsTakenWithIt) {
+  for (const char* spec :
+       {"topk(feedback=false,force=true)", "randomk(unbiased=false,force=true)",
+        "randomk(unbiased=false,feedback=true)", "efsign(feedback=false,force=true)",
+        "gennorm(feedback=false,force=true)", "powersgd(feedback=false,force=true)"})
+    EXPECT_NO_THROW(parse_recipe(spec)) << spec;
+}
+
+TEST(Recipe, ACastToTheSameFloatsStaysOneWhateverItsBucket) {
+  const Recipe recipe = parse_recipe("cast(values=f32,bucket=256)");
+  EXPECT_TRUE(std::holds_alternative<ExactValues>(recipe.values));
+  const Recipe levels = parse_recipe("cast(bucket=256,values=int8)");
+  EXPECT_EQ(bucket_of(levels.values), 256u);
 }
 
 TEST(Recipe, TheCanonicalFormHasNoDefaultsAndOneOrder) {

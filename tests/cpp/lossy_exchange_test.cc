@@ -241,6 +241,10 @@ TEST(LossyExchange, CountsWhatItSends) {
   const double bits = 8.0 * static_cast<double>(stats.to_owners.payload) /
                       static_cast<double>(stats.lossy.selected);
   EXPECT_LE(bits, 30.0);  // 48 in the paper
+
+  World factors("powersgd(matrix_rank=2)", 2, {{"weight", {100, 40}}});
+  factors.step(3);
+  EXPECT_EQ(factors.exchanges[0]->stats().lossy.values, 4u * 2 * (100 + 40));
 }
 
 }  // namespace

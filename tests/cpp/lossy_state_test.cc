@@ -106,6 +106,66 @@ TEST(LossyState, FeedbackOnBothSidesKeepsWhatIsMissingSmall) {
   EXPECT_LT(drift(fewer, 40, 120, again), 3 * early);
 }
 
+TEST(LossyState, ErrorsOfMeansAreNotLostWithAGradientThatIsRefused) {
+  for (const std::string spec : {"onebit", "onebit(nan=pass)"}) {
+    const std::vector<LossyTensor> tensors{{"a", {64, 64}}, {"b", {64, 64}}};
+    World ranks(spec, 2, tensors);
+    ranks.step(1);
+    const auto before = ranks.states[0]->save();
+    // Other owners: the bucket is cut anew, with the tensors the other way round.
+    for (unsigned r = 0; r < 2; ++r) {
+      ranks.buckets[r] = LossyBucket(*ranks.states[r], 0, DType::f32, {tensors[1], tensors[0]});
+      ranks.data[r] = gradient(ranks.n, r);
+      for (const std::size_t i : {5u, 5000u}) ranks.data[r][i] = std::nanf("");
+    }
+    ranks.exchange_all({});
+    EXPECT_EQ(ranks.exchanges[0]->error().has_value(), spec == "onebit");
+    for (const auto& state : ranks.states) state->end_step(false);
+    EXPECT_EQ(ranks.states[0]->save(), before) << spec;
+  }
+}
+
+TEST(LossyState, StatesOfDifferentStepsOrTensorsAreNotMerged) {
+  World ranks("topk", 2);
+  const auto merge = [&] {
+    return LossyState::merge(std::vector{ranks.states[0]->save(), ranks.states[1]->save()}, 0, 1);
+  };
+  EXPECT_NO_THROW(merge());
+  LossyBucket more(*ranks.states[1], 1, DType::f32, {{"more", {30, 30}}});
+  expect_error(ErrorKind::invalid_argument, "rank 1 has 6 tensors after step 0, rank 0 has 5",
+               merge);
+  LossyState first("topk", 0, 2), second("topk", 1, 2);
+  second.end_step(true);
+  expect_error(ErrorKind::invalid_argument, "rank 1 has 0 tensors after step 1, rank 0 has 0",
+               [&] { LossyState::merge(std::vector{first.save(), second.save()}, 0, 1); });
+}
+
+TEST(LossyState, AMomentumThatIsNotFiniteIsRefused) {
+  World ranks("dgc", 1, {{"bias", {40}}});
+  ranks.step(1);
+  auto saved = ranks.states[0]->save();
+  LossyState(ranks.states[0]->spec(), 0, 1).load(saved);
+  store(&saved[saved.size() - 6], std::nanf(""));  // the last, in front of two empty lists
+  expect_error(ErrorKind::corrupt, "momentum", [&] {
+    LossyState other("dgc", 0, 1);
+    other.load(saved);
+    LossyBucket(other, 0, DType::f32, {{"bias", {40}}});
+  });
+}
+
+TEST(LossyState, TheMomentumOfExactTensorsStaysFinite) {
+  World ranks("dgc(keep=0.1)", 2, {{"bias", {40}}});
+  ranks.step(1);
+  for (unsigned r = 0; r < 2; ++r) ranks.data[r] = gradient(ranks.n, r);
+  ranks.data[1][7] = std::nanf("");
+  ranks.exchange_all({});
+  ASSERT_FALSE(ranks.exchanges[0]->error());
+  EXPECT_TRUE(std::isnan(ranks.data[0][7]));
+  for (const auto& state : ranks.states) state->end_step(true);
+  ranks.step(2);
+  for (const float value : ranks.data[0]) EXPECT_TRUE(std::isfinite(value));
+}
+
 TEST(LossyState, AStepThatWasNotAppliedLeavesTheMomentumOfExactTensors) {
   const auto run = [](bool fails) {
     World ranks("dgc(keep=0.1)", 2, {{"bias", {40}}});

@@ -152,6 +152,7 @@ std::size_t TensorCoder::asked(const CoderStep& step) const noexcept {
 void TensorCoder::commit() {
   if (pending_ == Pending::all) feedback_.after(values_);
   if (pending_ == Pending::some) feedback_.after(sent_, values_);
+  if (!server_pending_.empty()) server_error_.resize(elements(), 0.0F);
   for (const auto& [part, error] : server_pending_)
     std::ranges::copy(error, server_error_.begin() + static_cast<std::ptrdiff_t>(part.first));
   low_rank_before_.reset();
@@ -174,7 +175,7 @@ void TensorCoder::finish_dense(std::span<float> mean) {
   const float m = recipe_.feedback.momentum;
   for (std::size_t i = 0; i < mean.size(); ++i) {
     const float u = m * dense_momentum_[i] + mean[i];
-    next_momentum_[i] = u;
+    next_momentum_[i] = std::isfinite(u) ? u : dense_momentum_[i];
     mean[i] = recipe_.feedback.nesterov ? m * u + mean[i] : u;
   }
 }

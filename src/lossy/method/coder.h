@@ -112,7 +112,8 @@ class TensorCoder {
   void discard() noexcept;
 
   /// To be called with the mean of a tensor that went exactly: momentum, where the recipe has its
-  /// own. In place. The momentum is kept once `commit` is called, so that all ranks keep the same.
+  /// own. In place. The momentum is kept once `commit` is called, so that all ranks keep the same;
+  /// where it is not finite, that of the step before is.
   void finish_dense(std::span<float> mean);
 
   Bytes save() const;
@@ -137,7 +138,9 @@ class TensorCoder {
   void select_elements(std::span<const float> values, const CoderStep& step, CoderMemory& memory);
   std::span<const float> gather(std::span<const float> values, CoderMemory& memory) const;
   void take_server_errors(std::span<const TensorCoder* const> old, unsigned rank);
-  void fold_server_error(std::span<const Range> owned, std::vector<float>& gradient);
+  std::vector<float> fold_server_error(std::span<const Range> owned, const CoderStep& step,
+                                       std::vector<float>& gradient) const;
+  float error_ratio(const CoderStep& step) const noexcept;
   BodyBytes write_part(const Range& part, DType dtype, std::uint64_t seed,
                        std::span<const float> values, CoderMemory& memory, Bytes& out);
   BodyBytes encode_exact(std::span<const float> gradient, std::span<const std::uint64_t> shape,

@@ -20,15 +20,22 @@ bool is_finite(std::span<const float> values) noexcept {
 }  // namespace
 
 /// Owners change when buckets are cut anew. What this rank has kept of a mean counts once there, so
-/// as a part of its own gradient it counts `world` times.
-void TensorCoder::fold_server_error(std::span<const Range> owned, std::vector<float>& gradient) {
+/// as a part of its own gradient it counts `world` times. Returns what stays with its owner.
+std::vector<float> TensorCoder::fold_server_error(std::span<const Range> owned,
+                                                  const CoderStep& step,
+                                                  std::vector<float>& gradient) const {
   std::vector<float> kept(server_error_.size(), 0.0F);
   for (const Range& part : owned)
     std::copy_n(server_error_.begin() + static_cast<std::ptrdiff_t>(part.first), part.n,
                 kept.begin() + static_cast<std::ptrdiff_t>(part.first));
+  const float factor = static_cast<float>(world_) * error_ratio(step);
   for (std::size_t i = 0; i < kept.size(); ++i)
-    gradient[i] += static_cast<float>(world_) * (server_error_[i] - kept[i]);
-  server_error_ = std::move(kept);
+    gradient[i] += factor * (server_error_[i] - kept[i]);
+  return kept;
+}
+
+float TensorCoder::error_ratio(const CoderStep& step) const noexcept {
+  return step.facts.learning_rate_ratio * recipe_.feedback.decay;
 }
 
 void TensorCoder::begin_parts(std::span<const float> gradient, const CoderStep& step,
@@ -36,13 +43,14 @@ void TensorCoder::begin_parts(std::span<const float> gradient, const CoderStep& 
   commit();
   goes_exactly_ = false;
   if (is_dense(step.step) || feedback_.options().kind == FeedbackKind::none) return;
-  std::vector<float> whole;
+  std::vector<float> whole, kept;
   if (!server_error_.empty()) {
     whole.assign(gradient.begin(), gradient.end());
-    fold_server_error(owned, whole);
+    kept = fold_server_error(owned, step, whole);
     gradient = whole;
   }
   goes_exactly_ = !feedback_.before(gradient, step.facts);
+  if (!goes_exactly_) server_error_ = std::move(kept);
   if (goes_exactly_ && recipe_.non_finite == NonFinite::refuse) refuse(gradient, 0);
   values_.resize(elements());
 }
@@ -79,12 +87,12 @@ BodyBytes TensorCoder::encode_mean(const Range& part, std::span<const float> mea
   const std::uint64_t n = part.n;
   if (is_dense(step.step)) return encode_exact(mean, {&n, 1}, dtype, BodyEnd::none, memory, out);
   const std::uint64_t seed = seed_of(step.step, false) ^ kMeans;
-  if (!recipe_.server_feedback || !is_finite(mean))
-    return write_part(part, dtype, seed, mean, memory, out);
-  server_error_.resize(elements(), 0.0F);
+  if (!recipe_.server_feedback) return write_part(part, dtype, seed, mean, memory, out);
   std::vector<float> values(mean.begin(), mean.end());
-  const float ratio = step.facts.learning_rate_ratio * recipe_.feedback.decay;
-  for (std::size_t i = 0; i < part.n; ++i) values[i] += ratio * server_error_[part.first + i];
+  const float ratio = error_ratio(step);
+  if (!server_error_.empty())
+    for (std::size_t i = 0; i < part.n; ++i) values[i] += ratio * server_error_[part.first + i];
+  if (!is_finite(values)) return write_part(part, dtype, seed, mean, memory, out);
   const BodyBytes bytes = write_part(part, dtype, seed, values, memory, out);
   std::vector<float> sent(part.n);
   restore_values(memory.coded.rule, memory.coded.symbols, memory.coded.scales, sent);

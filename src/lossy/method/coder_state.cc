@@ -1,5 +1,6 @@
 // A coder's state as bytes, and dealt out anew.
 #include <algorithm>
+#include <cmath>
 
 #include "base/fail.h"
 #include "lossy/method/coder.h"
@@ -22,7 +23,23 @@ std::vector<float> read_floats(ByteReader& in, const char* field, std::size_t wa
   const ByteSpan bytes = in.bytes(field, count * sizeof(float));
   std::vector<float> values(count);
   if (count > 0) std::memcpy(values.data(), bytes.data(), bytes.size());
+  if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); }))
+    fail(ErrorKind::corrupt, "{}: a value in the state is not finite", field);
   return values;
+}
+
+SidcoState read_sidco(ByteReader& in) {
+  constexpr std::uint64_t kMost = 64;  // stages halve, at least, what is left of 2^64 values
+  SidcoState state;
+  state.stages = static_cast<unsigned>(in.count("stages", kMost));
+  state.steps = static_cast<unsigned>(in.count("steps", kMost));
+  state.ratio_sum = std::bit_cast<double>(in.u64("ratio_sum"));
+  state.correction = std::bit_cast<double>(in.u64("correction"));
+  if (!(state.ratio_sum >= 0 && std::isfinite(state.ratio_sum) && state.correction > 0 &&
+        std::isfinite(state.correction)))
+    fail(ErrorKind::corrupt, "sidco: a ratio of {} and a correction of {} in the state",
+         state.ratio_sum, state.correction);
+  return state;
 }
 
 }  // namespace
@@ -59,10 +76,7 @@ void TensorCoder::load(ByteSpan bytes) {
     fail(ErrorKind::unsupported, "{}: state of version {}, known is {}", name_, version, kVersion);
   TensorCoder fresh(recipe_, name_, shape_, rank_, world_);
   fresh.feedback_.load(in.bytes("feedback", static_cast<std::size_t>(in.varint("feedback"))));
-  fresh.sidco_.stages = static_cast<unsigned>(in.count("stages", UINT32_MAX));
-  fresh.sidco_.steps = static_cast<unsigned>(in.count("steps", UINT32_MAX));
-  fresh.sidco_.ratio_sum = std::bit_cast<double>(in.u64("ratio_sum"));
-  fresh.sidco_.correction = std::bit_cast<double>(in.u64("correction"));
+  fresh.sidco_ = read_sidco(in);
   fresh.dense_momentum_ = read_floats(in, "momentum", elements());
   fresh.server_error_ = read_floats(in, "server error", elements());
   const ByteSpan factors = in.bytes("factors", static_cast<std::size_t>(in.varint("factors")));

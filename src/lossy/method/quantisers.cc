@@ -67,6 +67,7 @@ Entry sign() {
           [](Recipe& r) {
             prepare_signs(r, Norm::l1);
             r.majority = true;
+            r.force = true;  // as published
           },
           join({{with_default(kBucket, "0"), with_default(kWay, "two_shot")}, kPlaces})};
 }

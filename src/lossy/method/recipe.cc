@@ -57,6 +57,18 @@ void check_table(const TableOptions& table) {
        (1u << table.bits) - 1, table.bits);
 }
 
+/// Whether the mean over draws of what is sent is another than the values. Floats of fewer bits do
+/// not count, nor does what is clipped.
+bool is_biased(const Recipe& recipe) {
+  if (recipe.way == Way::low_rank || std::holds_alternative<GennormOptions>(recipe.values))
+    return true;
+  if (recipe.select.selector != Selector::all && !recipe.scaled) return true;
+  const auto* quantiser = std::get_if<QuantiseOptions>(&recipe.values);
+  if (quantiser == nullptr) return false;
+  return quantiser->kind == QuantiserKind::sign ||
+         (quantiser->kind == QuantiserKind::uniform && quantiser->rounding == Rounding::nearest);
+}
+
 /// What composes and what does not: see docs/methods.md.
 void check_recipe(const Recipe& recipe) {
   using feedback::FeedbackKind;
@@ -66,14 +78,7 @@ void check_recipe(const Recipe& recipe) {
          "{}: unbiased=true and feedback do not go together: values that are scaled up for what is "
          "left out would be sent again as its error",
          recipe.name);
-  if (recipe.select.selector == Selector::threshold && recipe.warmup > 0)
-    fail(ErrorKind::invalid_argument, "{}: warmup is for methods with keep", recipe.name);
-  const bool is_biased =
-      recipe.select.selector != Selector::all && recipe.select.selector != Selector::random_k;
-  const auto* quantiser = std::get_if<QuantiseOptions>(&recipe.values);
-  const bool rounds_one_way = quantiser != nullptr && quantiser->kind == QuantiserKind::uniform &&
-                              quantiser->rounding == Rounding::nearest;
-  if ((is_biased || rounds_one_way) && !has_feedback && !recipe.force)
+  if (is_biased(recipe) && !has_feedback && !recipe.force)
     fail(ErrorKind::invalid_argument,
          "{}: what is sent is biased, and without feedback what is left out is lost; force=true "
          "does it all the same",

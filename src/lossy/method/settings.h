@@ -65,7 +65,9 @@ inline constexpr Setting kForce{
 inline constexpr Setting kBucket{
     {"bucket", "0 to 2^31", "512", "values that share a scale; 0: a tensor's"},
     [](Recipe& r, Text key, Text v) {
-      quantiser(r).bucket_values = static_cast<std::size_t>(parse_whole(key, v, 0, 1u << 31));
+      const std::uint64_t values = parse_whole(key, v, 0, 1u << 31);
+      if (auto* options = std::get_if<QuantiseOptions>(&r.values))  // exact ones have no scales
+        options->bucket_values = static_cast<std::size_t>(values);
     }};
 inline constexpr Setting kRounding{
     {"rounding", "random, nearest", "random", "of values between two levels"},

@@ -24,7 +24,8 @@ Entry randomk() {
                  {{"unbiased", "true, false", "true", "values times n / k; not with feedback"},
                   [](Recipe& r, Text key, Text v) { r.scaled = parse_flag(key, v); }},
                  with_default(kFeedback, "false"),
-                 kDecay},
+                 kDecay,
+                 kForce},
                 kRamp,
                 kPlaces})};
 }
