@@ -175,18 +175,15 @@ void LossyBucket::State::two_shot(LossyFlows& flows, const exchange::LossyWork& 
 
 std::unique_ptr<Exchange> LossyBucket::State::in_rounds(const exchange::LossyWork& work,
                                                         std::uint32_t step) {
-  exchange::Place at = place;
-  at.step = step;
+  exchange::RoundPlace at{place, shared.rank, shared.world, rounds};
+  at.place.step = step;
   switch (shared.recipe.way) {
     case lossy::Way::low_rank:
-      return std::make_unique<exchange::LowRankRounds>(work, tensors, at, shared.rank, shared.world,
-                                                       rounds);
+      return std::make_unique<exchange::LowRankRounds>(work, tensors, at);
     case lossy::Way::table_sum:
-      return std::make_unique<exchange::TableSumRounds>(work, tensors, at, shared.rank,
-                                                        shared.world, rounds, *shared.table);
+      return std::make_unique<exchange::TableSumRounds>(work, tensors, at, *shared.table);
     case lossy::Way::sketch_sum:
-      return std::make_unique<exchange::SketchSumRounds>(work, tensors, at, shared.rank,
-                                                         shared.world, rounds);
+      return std::make_unique<exchange::SketchSumRounds>(work, tensors, at);
     default:
       return nullptr;
   }

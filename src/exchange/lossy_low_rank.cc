@@ -8,25 +8,11 @@
 
 namespace gradwire::exchange {
 LowRankRounds::LowRankRounds(const LossyWork& work, const std::vector<LossyPart>& tensors,
-                             const Place& place, unsigned rank, unsigned world,
-                             RoundBuckets& buckets)
-    : work_{work.recipe, work.memory, work.dtype, work.data, work.step, counters()},
+                             const RoundPlace& at)
+    : LossyRounds(work, at),
       tensors_(tensors),
-      place_(place),
-      rank_(rank),
-      world_(world),
-      rounds_(work.recipe.low_rank.kind == lossy::LowRankKind::powersgd ? 2 : 1),
-      buckets_(buckets) {
+      rounds_(work.recipe.low_rank.kind == lossy::LowRankKind::powersgd ? 2 : 1) {
   start();
-}
-
-bool LowRankRounds::is_exact(const LossyPart& part) const {
-  return part.coder->is_dense(work_.step.step);
-}
-
-std::span<const float> LowRankRounds::gradient_of(const LossyPart& part) {
-  return as_floats(work_.data + part.first * element_size(work_.dtype), work_.dtype,
-                   static_cast<std::size_t>(part.n), room_);
 }
 
 void LowRankRounds::lay_out(std::size_t round) {
@@ -60,8 +46,7 @@ void LowRankRounds::fill(std::size_t round) {
     if (is_exact(part)) {
       if (round == 0) to = std::copy(gradient.begin(), gradient.end(), to);
       if (round == 1) {  // its mean has come already
-        from_floats({from, gradient.size()}, work_.dtype,
-                    work_.data + part.first * element_size(work_.dtype));
+        put({from, gradient.size()}, part);
         from += gradient.size();
       }
       continue;
@@ -81,19 +66,18 @@ void LowRankRounds::fill(std::size_t round) {
 std::unique_ptr<Exchange> LowRankRounds::make(std::size_t round) {
   if (round == rounds_) return nullptr;
   if (error()) lay_out(round);  // what was filled in so far is of no use
-  return start_exact(buckets_, layout_, buffer_, round_index(place_.bucket, round), place_.step,
-                     rank_, world_);
+  return start_exact(at_.buckets, layout_, buffer_, index_of(round), at_.place.step, at_.rank,
+                     at_.world);
 }
 
 void LowRankRounds::finish() {
   const Timer timer(work_.stats.decode_s);
   const float* from = buffer_.data();
   for (const LossyPart& part : tensors_) {
-    std::uint8_t* const to = work_.data + part.first * element_size(work_.dtype);
     const auto n = static_cast<std::size_t>(part.n);
     if (is_exact(part)) {
       if (rounds_ > 1) continue;
-      from_floats({from, n}, work_.dtype, to);
+      put({from, n}, part);
       from += n;
       continue;
     }
@@ -102,7 +86,7 @@ void LowRankRounds::finish() {
     const std::size_t values = part.coder->low_rank_values(rounds_ - 1);
     out_.resize(n);
     part.coder->finish_low_rank({from, values}, out_);
-    from_floats(out_, work_.dtype, to);
+    put(out_, part);
     from += values;
     work_.stats.lossy.elements += part.n;
     work_.stats.lossy.asked += part.n;

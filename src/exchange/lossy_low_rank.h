@@ -5,34 +5,27 @@
 // by the exact exchange in f32, in the order of ranks: the same bits on all ranks.
 #pragma once
 
-#include "exchange/lossy_exact.h"
-#include "exchange/rounds.h"
+#include "exchange/lossy_rounds.h"
 
 namespace gradwire::exchange {
 
-class LowRankRounds final : public Rounds {
+class LowRankRounds final : public LossyRounds {
  public:
-  LowRankRounds(const LossyWork& work, const std::vector<LossyPart>& tensors, const Place& place,
-                unsigned rank, unsigned world, RoundBuckets& buckets);
+  LowRankRounds(const LossyWork& work, const std::vector<LossyPart>& tensors, const RoundPlace& at);
 
  private:
   void prepare(std::size_t round) override;
   std::unique_ptr<Exchange> make(std::size_t round) override;
   void finish() override;
 
-  bool is_exact(const LossyPart& part) const;
-  std::span<const float> gradient_of(const LossyPart& part);
   /// What a round sends, and where each tensor's share stands in it.
   void lay_out(std::size_t round);
   void fill(std::size_t round);
 
-  LossyWork work_;
   const std::vector<LossyPart>& tensors_;
-  Place place_;
-  unsigned rank_, world_, rounds_;
-  RoundBuckets& buckets_;
+  unsigned rounds_;
   RoundLayout layout_;
-  std::vector<float> buffer_, before_, room_, out_;
+  std::vector<float> buffer_, before_, out_;
 };
 
 }  // namespace gradwire::exchange

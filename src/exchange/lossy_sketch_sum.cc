@@ -6,28 +6,12 @@
 #include "exchange/timer.h"
 
 namespace gradwire::exchange {
-namespace {
-
-template <typename T>
-std::span<std::uint8_t> bytes_of(std::vector<T>& values) noexcept {
-  return {reinterpret_cast<std::uint8_t*>(values.data()), values.size() * sizeof(T)};
-}
-
-}  // namespace
-
 SketchSumRounds::SketchSumRounds(const LossyWork& work, const std::vector<LossyPart>& tensors,
-                                 const Place& place, unsigned rank, unsigned world,
-                                 RoundBuckets& buckets)
-    : work_{work.recipe, work.memory, work.dtype, work.data, work.step, counters()},
-      place_(place),
-      rank_(rank),
-      world_(world),
-      buckets_(buckets),
-      options_(work.recipe.sketch),
-      exact_(work_, tensors) {
+                                 const RoundPlace& at)
+    : LossyRounds(work, at), options_(work.recipe.sketch), exact_(work_, tensors) {
   std::size_t total = 0;
   for (const LossyPart& part : tensors) {
-    if (part.coder->is_dense(work_.step.step)) continue;
+    if (is_exact(part)) continue;
     items_.push_back({part, total, {}});
     total += static_cast<std::size_t>(part.n);
   }
@@ -40,11 +24,6 @@ SketchSumRounds::SketchSumRounds(const LossyWork& work, const std::vector<LossyP
 SketchSumRounds::Round SketchSumRounds::round_of(std::size_t round) const noexcept {
   const std::size_t at = round + (exact_.empty() ? 1 : 0);
   return static_cast<Round>(std::min<std::size_t>(at, items_.empty() && at > 0 ? 4 : at));
-}
-
-std::span<const float> SketchSumRounds::gradient_of(const LossyPart& part) {
-  return as_floats(work_.data + part.first * element_size(work_.dtype), work_.dtype,
-                   static_cast<std::size_t>(part.n), room_);
 }
 
 void SketchSumRounds::prepare(std::size_t round) {
@@ -64,20 +43,14 @@ void SketchSumRounds::prepare(std::size_t round) {
 }
 
 std::unique_ptr<Exchange> SketchSumRounds::make(std::size_t round) {
-  const std::uint32_t index = round_index(place_.bucket, round);
-  AdditiveBucket bucket{.index = index, .rank = rank_, .world = world_};
   switch (round_of(round)) {
     case Round::exact:
-      return exact_.start(buckets_, index, place_.step, rank_, world_);
+      return exact_.start(at_.buckets, index_of(round), at_.place.step, at_.rank, at_.world);
     case Round::magnitudes:
-      bucket.reduction = Reduction::i64_max;
-      bucket.elements = magnitudes_.size();
-      return additive(bucket, bytes_of(magnitudes_), place_.step);
+      return start_additive(Reduction::i64_max, magnitudes_, round);
     case Round::index:
       failed_before_index_ = error().has_value();
-      bucket.reduction = Reduction::u8_or;
-      bucket.elements = index_.size();
-      return additive(bucket, index_, place_.step);
+      return start_additive(Reduction::u8_or, index_, round);
     case Round::payload:
       if (!is_planned_) {
         // A failure that this rank had when it gave its index is known to all, and nobody goes on.
@@ -85,10 +58,8 @@ std::unique_ptr<Exchange> SketchSumRounds::make(std::size_t round) {
         if (!failed_before_index_) give_up();
         return nullptr;
       }
-      bucket.reduction = Reduction::i32_sum;
-      bucket.elements = payload_.size();
-      bucket.most = lossy::payload_bound(plan_, most());
-      return additive(bucket, bytes_of(payload_), place_.step);
+      return start_additive(Reduction::i32_sum, payload_, round,
+                            lossy::payload_bound(plan_, most()));
     case Round::end:
       break;
   }
@@ -108,7 +79,7 @@ void SketchSumRounds::measure(std::size_t i) {
 void SketchSumRounds::put_on_grid(std::size_t i) {
   Item& item = items_[i];
   lossy::TensorCoder& coder = *item.part.coder;
-  const std::uint32_t limit = std::min(lossy::value_limit(options_, world_), lossy::kMostOnGrid);
+  const std::uint32_t limit = std::min(lossy::value_limit(options_, at_.world), lossy::kMostOnGrid);
   const std::uint32_t most = std::min(limit, (1u << (work_.recipe.grid_bits - 1)) - 1);
   const std::span<const float> values = coder.values(gradient_of(item.part));
   const auto grid = lossy::grid_for(magnitudes_[i], most);
@@ -152,8 +123,8 @@ void SketchSumRounds::decode(const Item& item) {
   values_.resize(n);
   // A mean is not larger than the largest value, which was a float.
   static_cast<void>(
-      lossy::from_grid(std::span(integers_).subspan(item.first, n), item.grid, world_, values_));
-  from_floats(values_, work_.dtype, work_.data + item.part.first * element_size(work_.dtype));
+      lossy::from_grid(std::span(integers_).subspan(item.first, n), item.grid, at_.world, values_));
+  put(values_, item.part);
 }
 
 void SketchSumRounds::finish() {

@@ -6,17 +6,16 @@
 // payload by sums. How long the last one is follows from the index, on which all ranks agree.
 #pragma once
 
-#include "exchange/lossy_exact.h"
-#include "exchange/rounds.h"
+#include "exchange/lossy_rounds.h"
 #include "lossy/sketch/grid.h"
 #include "lossy/sketch/sketch.h"
 
 namespace gradwire::exchange {
 
-class SketchSumRounds final : public Rounds {
+class SketchSumRounds final : public LossyRounds {
  public:
-  SketchSumRounds(const LossyWork& work, const std::vector<LossyPart>& tensors, const Place& place,
-                  unsigned rank, unsigned world, RoundBuckets& buckets);
+  SketchSumRounds(const LossyWork& work, const std::vector<LossyPart>& tensors,
+                  const RoundPlace& at);
 
  private:
   /// A tensor and where its integers begin.
@@ -32,7 +31,6 @@ class SketchSumRounds final : public Rounds {
   void finish() override;
 
   Round round_of(std::size_t round) const noexcept;
-  std::span<const float> gradient_of(const LossyPart& part);
   void measure(std::size_t i);
   void put_on_grid(std::size_t i);
   void mark();
@@ -40,17 +38,13 @@ class SketchSumRounds final : public Rounds {
   void decode(const Item& item);
   std::uint32_t most() const;
 
-  LossyWork work_;
-  Place place_;
-  unsigned rank_, world_;
-  RoundBuckets& buckets_;
   lossy::SketchOptions options_;
   ExactTensors exact_;
   std::vector<Item> items_;
   std::vector<std::int64_t> magnitudes_;
   std::vector<std::int32_t> integers_, chosen_, payload_;
   std::vector<std::uint8_t> index_, own_index_;
-  std::vector<float> room_, values_;
+  std::vector<float> values_;
   lossy::SketchScratch scratch_;
   lossy::SketchPlan plan_;
   bool is_planned_ = false;

@@ -7,29 +7,15 @@
 #include "lossy/transform/hadamard.h"
 
 namespace gradwire::exchange {
-namespace {
-
-template <typename T>
-std::span<std::uint8_t> bytes_of(std::vector<T>& values) noexcept {
-  return {reinterpret_cast<std::uint8_t*>(values.data()), values.size() * sizeof(T)};
-}
-
-}  // namespace
-
 TableSumRounds::TableSumRounds(const LossyWork& work, const std::vector<LossyPart>& tensors,
-                               const Place& place, unsigned rank, unsigned world,
-                               RoundBuckets& buckets, const lossy::TableQuantiser& quantiser)
-    : work_{work.recipe, work.memory, work.dtype, work.data, work.step, counters()},
-      place_(place),
-      rank_(rank),
-      world_(world),
-      buckets_(buckets),
+                               const RoundPlace& at, const lossy::TableQuantiser& quantiser)
+    : LossyRounds(work, at),
       quantiser_(quantiser),
-      lanes_(lossy::lanes_for(quantiser.table().top, world)),
+      lanes_(lossy::lanes_for(quantiser.table().top, at.world)),
       exact_(work_, tensors) {
   std::size_t norms = 0, words = 0;
   for (const LossyPart& part : tensors) {
-    if (part.coder->is_dense(work_.step.step)) continue;
+    if (is_exact(part)) continue;
     Item item{part, PowerBlocks(static_cast<std::size_t>(part.n), work_.recipe.rotation), norms,
               words};
     norms += item.blocks.count();
@@ -46,11 +32,6 @@ TableSumRounds::Round TableSumRounds::round_of(std::size_t round) const noexcept
   return static_cast<Round>(std::min<std::size_t>(at, items_.empty() && at > 0 ? 3 : at));
 }
 
-std::span<const float> TableSumRounds::gradient_of(const LossyPart& part) {
-  return as_floats(work_.data + part.first * element_size(work_.dtype), work_.dtype,
-                   static_cast<std::size_t>(part.n), room_);
-}
-
 void TableSumRounds::prepare(std::size_t round) {
   const Timer timer(work_.stats.encode_s);
   if (round_of(round) == Round::norms)
@@ -60,20 +41,13 @@ void TableSumRounds::prepare(std::size_t round) {
 }
 
 std::unique_ptr<Exchange> TableSumRounds::make(std::size_t round) {
-  const std::uint32_t index = round_index(place_.bucket, round);
-  AdditiveBucket bucket{.index = index, .rank = rank_, .world = world_};
   switch (round_of(round)) {
     case Round::exact:
-      return exact_.start(buckets_, index, place_.step, rank_, world_);
+      return exact_.start(at_.buckets, index_of(round), at_.place.step, at_.rank, at_.world);
     case Round::norms:
-      bucket.reduction = Reduction::i64_max;
-      bucket.elements = norms_.size();
-      return additive(bucket, bytes_of(norms_), place_.step);
+      return start_additive(Reduction::i64_max, norms_, round);
     case Round::words:
-      bucket.reduction = Reduction::i32_sum;
-      bucket.elements = words_.size();
-      bucket.most = lanes_.most;
-      return additive(bucket, bytes_of(words_), place_.step);
+      return start_additive(Reduction::i32_sum, words_, round, lanes_.most);
     case Round::end:
       break;
   }
@@ -131,10 +105,9 @@ void TableSumRounds::decode(const Item& item) {
       std::span(words_).subspan(item.first_word, lossy::word_count(lanes_, sums_.size())), lanes_,
       sums_);
   rotated_.resize(item.blocks.padded());
-  quantiser_.decode(sums_, world_, item.blocks, norms_of(item), rotated_);
+  quantiser_.decode(sums_, at_.world, item.blocks, norms_of(item), rotated_);
   rotate_back(item);
-  from_floats(std::span(rotated_).first(item.blocks.values()), work_.dtype,
-              work_.data + item.part.first * element_size(work_.dtype));
+  put(std::span(rotated_).first(item.blocks.values()), item.part);
 }
 
 void TableSumRounds::finish() {

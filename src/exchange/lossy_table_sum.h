@@ -6,17 +6,15 @@
 #pragma once
 
 #include "base/power_blocks.h"
-#include "exchange/lossy_exact.h"
-#include "exchange/rounds.h"
+#include "exchange/lossy_rounds.h"
 #include "lossy/thc/lanes.h"
 #include "lossy/thc/thc.h"
 
 namespace gradwire::exchange {
 
-class TableSumRounds final : public Rounds {
+class TableSumRounds final : public LossyRounds {
  public:
-  TableSumRounds(const LossyWork& work, const std::vector<LossyPart>& tensors, const Place& place,
-                 unsigned rank, unsigned world, RoundBuckets& buckets,
+  TableSumRounds(const LossyWork& work, const std::vector<LossyPart>& tensors, const RoundPlace& at,
                  const lossy::TableQuantiser& quantiser);
 
  private:
@@ -33,7 +31,6 @@ class TableSumRounds final : public Rounds {
   void finish() override;
 
   Round round_of(std::size_t round) const noexcept;
-  std::span<const float> gradient_of(const LossyPart& part);
   void measure(const Item& item);
   void quantise(const Item& item);
   void decode(const Item& item);
@@ -41,17 +38,13 @@ class TableSumRounds final : public Rounds {
   void rotate_back(const Item& item);
   std::span<const float> norms_of(const Item& item);
 
-  LossyWork work_;
-  Place place_;
-  unsigned rank_, world_;
-  RoundBuckets& buckets_;
   const lossy::TableQuantiser& quantiser_;
   lossy::Lanes lanes_;
   ExactTensors exact_;
   std::vector<Item> items_;
   std::vector<std::int64_t> norms_;
   std::vector<std::int32_t> words_;
-  std::vector<float> room_, rotated_, item_norms_;
+  std::vector<float> rotated_, item_norms_;
   std::vector<std::uint8_t> entries_;
   std::vector<std::uint32_t> sums_;
 };

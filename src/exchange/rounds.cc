@@ -1,19 +1,9 @@
 #include "exchange/rounds.h"
 
 #include "base/fail.h"
+#include "exchange/way_bytes.h"
 
 namespace gradwire::exchange {
-namespace {
-
-void add(WayBytes& total, const WayBytes& way) {
-  total.original += way.original;
-  total.payload += way.payload;
-  total.headers += way.headers;
-  total.padding += way.padding;
-}
-
-}  // namespace
-
 template <typename Work>
 void Rounds::attempt(const Work& work) {
   try {

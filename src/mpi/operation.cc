@@ -6,20 +6,14 @@
 
 #include "base/fail.h"
 #include "exchange/reduction.h"
+#include "exchange/way_bytes.h"
 
 namespace gradwire::mpi {
 namespace {
 
-void add(WayBytes& total, const WayBytes& bytes) {
-  total.original += bytes.original;
-  total.payload += bytes.payload;
-  total.headers += bytes.headers;
-  total.padding += bytes.padding;
-}
-
 void add(ExchangeStats& total, const ExchangeStats& stats) {
-  add(total.to_owners, stats.to_owners);
-  add(total.from_owners, stats.from_owners);
+  exchange::add(total.to_owners, stats.to_owners);
+  exchange::add(total.from_owners, stats.from_owners);
   total.groups.resize(std::max(total.groups.size(), stats.groups.size()));
   for (std::size_t k = 0; k < stats.groups.size(); ++k) {
     total.groups[k].original += stats.groups[k].original;
