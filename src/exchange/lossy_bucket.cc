@@ -33,6 +33,8 @@ class LossyFlows final : public exchange::Flows {
       work();
     } catch (const Error& error) {
       failure().note(error.kind(), error.what());
+    } catch (const std::exception& error) {
+      failure().note(ErrorKind::limit, error.what());  // memory
     }
   }
 };

@@ -16,8 +16,10 @@ using RoundLayout = std::vector<std::pair<std::uint64_t, bool>>;
 using RoundBuckets = std::map<RoundLayout, ExchangeBucket>;
 
 /// Each round has a bucket number of its own, so that none takes another's messages for its own.
-constexpr std::uint32_t round_index(std::uint32_t bucket, std::size_t round) noexcept {
-  return static_cast<std::uint32_t>(bucket * 4 + round) | 0x40000000;
+/// The agreement is in it: ranks with other specs or tensors refuse each other's.
+constexpr std::uint32_t round_index(const Place& place, std::size_t round) noexcept {
+  const auto number = static_cast<std::uint32_t>(place.bucket * 4 + round);
+  return (number ^ (static_cast<std::uint32_t>(place.agreement) & 0x3fffffff)) | 0x40000000;
 }
 
 std::unique_ptr<Exchange> start_exact(RoundBuckets& buckets, const RoundLayout& layout,

@@ -31,7 +31,7 @@ class LossyRounds : public Rounds {
   void put(std::span<const float> mean, const LossyPart& part) {
     from_floats(mean, work_.dtype, at(part));
   }
-  std::uint32_t index_of(std::size_t round) const { return round_index(at_.place.bucket, round); }
+  std::uint32_t index_of(std::size_t round) const { return round_index(at_.place, round); }
 
   /// An additive round of integers; `most` is for sums.
   template <typename T>

@@ -124,21 +124,27 @@ TEST(LossyExchange, NarrowBucketsAreRoundedAlike) {
 }
 
 TEST(LossyExchange, RanksThatDisagreeFailInsteadOfMixing) {
-  std::vector<std::unique_ptr<LossyState>> states;
-  std::vector<LossyBucket> buckets;
-  std::vector<Floats> data(2, Floats(count(kTensors), 1.0F));
-  std::vector<std::unique_ptr<Exchange>> exchanges;
-  std::vector<Exchange*> pointers;
-  for (unsigned r = 0; r < 2; ++r) {
-    states.push_back(
-        std::make_unique<LossyState>(r == 0 ? "topk(keep=0.01)" : "topk(keep=0.02)", r, 2));
-    buckets.emplace_back(*states[r], 0, DType::f32, kTensors);
-    exchanges.push_back(buckets[r].reduce(
-        {reinterpret_cast<std::uint8_t*>(data[r].data()), 4 * data[r].size()}, 0));
-    pointers.push_back(exchanges[r].get());
+  const std::pair<const char*, const char*> kOthers[] = {
+      {"topk(keep=0.01)", "topk(keep=0.02)"}, {"qgz", "qgz(bits=8)"},
+      {"thc", "thc(clipped=0.01)"},           {"lhc", "lhc(keep=0.02)"},
+      {"powersgd", "powersgd(decay=0.5)"},
+  };
+  for (const auto& [ours, theirs] : kOthers) {
+    std::vector<std::unique_ptr<LossyState>> states;
+    std::vector<LossyBucket> buckets;
+    std::vector<Floats> data(2, Floats(count(kTensors), 1.0F));
+    std::vector<std::unique_ptr<Exchange>> exchanges;
+    std::vector<Exchange*> pointers;
+    for (unsigned r = 0; r < 2; ++r) {
+      states.push_back(std::make_unique<LossyState>(r == 0 ? ours : theirs, r, 2));
+      buckets.emplace_back(*states[r], 0, DType::f32, kTensors);
+      exchanges.push_back(buckets[r].reduce(
+          {reinterpret_cast<std::uint8_t*>(data[r].data()), 4 * data[r].size()}, 0));
+      pointers.push_back(exchanges[r].get());
+    }
+    Loopback(pointers, 1).run();
+    for (const auto& exchange : exchanges) EXPECT_TRUE(exchange->error()) << ours;
   }
-  Loopback(pointers, 1).run();
-  for (const auto& exchange : exchanges) EXPECT_TRUE(exchange->error());
 }
 
 TEST(LossyExchange, TheScheduleAndTheStartAreKept) {
