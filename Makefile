@@ -31,7 +31,7 @@ test: build  ## every test, C++ and Python
 
 bench: build  ## the benchmarks over CORPUS=DIR; BENCH_ARGS goes to bench/run.py
 	$(PYTHON) bench/run.py --corpus $(CORPUS) $(BENCH_ARGS)
-	$(PYTHON) bench/methods/study.py --short
+	$(PYTHON) bench/methods/study.py --short $(METHODS_ARGS)
 
 bench-methods: build  ## the study of methods (hours; METHODS_ARGS="--minutes 60" for what fits)
 	$(PYTHON) bench/methods/study.py $(METHODS_ARGS)
