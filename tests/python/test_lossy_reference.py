@@ -190,7 +190,7 @@ def test_rice_codes_come_back() -> None:
 
 
 def test_a_nested_body_holds_the_values() -> None:
-    coded = lb.nested(b.F16, 4, Chunk(b.CONSTANT, words(0x3C00)))
+    coded = lb.nested(b.F16, (2, 2), Chunk(b.CONSTANT, words(0x3C00)))
     tensor = lb.lossy_tensor(b.F32, (2, 2), lb.ALL, lb.FLOAT, lb.float_rule(b.F16, -1))
     frame = LossyBody(tensor, {lb.VALUES: coded}).frame()
     assert decoder.decode(frame) == ("f32", (2, 2), struct.pack("<f", 0.5) * 4)

@@ -64,13 +64,11 @@ def plain(octets: bytes) -> bytes:
     return b"\0" + octets
 
 
-def nested(dtype: int, count: int, chunk: Chunk) -> bytes:
-    """A packed array as a body of pipeline planes, of one chunk."""
+def nested(dtype: int, count: int | tuple[int, ...], chunk: Chunk) -> bytes:
+    """A packed array as a body of pipeline planes, of one chunk; count: of elements, or dims."""
+    dims = count if isinstance(count, tuple) else (count,)
     item_bytes = {1: 4, 2: 2, 3: 2, 10: 2}.get(dtype, 1)
-    return (
-        b"\1"
-        + TensorBody(planes_tensor(dtype, (count,), bytes(item_bytes)), [chunk]).archive_body()
-    )
+    return b"\1" + TensorBody(planes_tensor(dtype, dims, bytes(item_bytes)), [chunk]).archive_body()
 
 
 @dataclass
