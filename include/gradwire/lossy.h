@@ -67,8 +67,6 @@ class LossyState {
   LossyState(LossyState&&) noexcept;
   LossyState& operator=(LossyState&&) noexcept;
 
-  /// Whether a spec names a lossy method; its parameters are not looked at.
-  static bool accepts(std::string_view spec) noexcept;
   const std::string& spec() const noexcept;  ///< canonical
   std::uint64_t step() const noexcept;       ///< steps that have ended
   /// Ends a step. `applied`: the means were used on all ranks. Otherwise what was sent stays in

@@ -52,7 +52,6 @@ std::unique_ptr<Exchange> start_lossy(LossyBucket& bucket, const OutputBytes& da
 void bind_lossy(nb::module_& module) {
   nb::class_<LossyState>(module, "LossyState")
       .def(nb::init<std::string_view, unsigned, unsigned>(), "spec"_a, "rank"_a, "world"_a)
-      .def_static("accepts", &LossyState::accepts, "spec"_a)
       .def_prop_ro("spec", &LossyState::spec)
       .def_prop_ro("step", &LossyState::step)
       .def("end_step", &LossyState::end_step, "applied"_a)

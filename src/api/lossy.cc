@@ -10,6 +10,7 @@
 #include "base/fail.h"
 #include "base/hash.h"
 #include "lossless/tensor_encoder.h"
+#include "lossy/codec/elements.h"
 
 namespace gradwire {
 namespace {
@@ -28,12 +29,6 @@ Bytes frame_of(ByteSpan body, bool checksum) {
   if (checksum) store(check.data(), hash64(frame));
   frame::write_section(frame::Section::check, check, out);
   return frame;
-}
-
-void check_dtype(DType dtype) {
-  if (dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16) return;
-  fail(ErrorKind::invalid_argument, "dtype: {} given, lossy methods take f32, bf16 and f16",
-       dtype_name(dtype));
 }
 
 double combine(double a, double b) noexcept { return std::sqrt(a * a + b * b); }
@@ -64,7 +59,7 @@ std::vector<std::uint8_t> compress_lossy(const TensorView& tensor, std::string_v
                                          bool checksum) {
   const lossy::Recipe recipe = lossy::parse_file_recipe(spec);
   api::check_tensor(tensor);
-  check_dtype(tensor.dtype);
+  lossy::check_lossy_dtype(tensor.dtype);
   if (api::can_be_lossy(tensor)) {
     api::LossyMemory memory;
     Bytes body;

@@ -4,22 +4,10 @@
 #include <cmath>
 
 #include "base/fail.h"
-#include "lossy/quantise/narrow.h"
+#include "lossy/codec/elements.h"
 
 namespace gradwire::api {
 namespace {
-
-void to_floats(DType dtype, ByteSpan elements, std::vector<float>& values) {
-  values.resize(elements.size() / element_size(dtype));
-  if (dtype == DType::f32) {
-    if (!values.empty()) std::memcpy(values.data(), elements.data(), elements.size());
-    return;
-  }
-  std::vector<std::uint16_t> halves(values.size());
-  if (!halves.empty()) std::memcpy(halves.data(), elements.data(), elements.size());
-  const auto convert = dtype == DType::bf16 ? lossy::from_bf16 : lossy::from_f16;
-  convert(halves.data(), halves.size(), values.data());
-}
 
 /// What the receiver of `body` has of a tensor of these values.
 void compare(std::span<const float> values, std::span<const float> received, LossyReport& report) {
@@ -51,18 +39,15 @@ LossyReport report_of(ByteSpan body, DType dtype, std::span<const float> values,
   lossy::decode_body(read, memory.coder.decode, memory.coder.decoded);
   memory.decoded.resize(static_cast<std::size_t>(read.header.bytes()));
   lossy::place_values(memory.coder.decoded, dtype, memory.decoded);
-  std::vector<float> received;
-  to_floats(dtype, memory.decoded, received);
-  compare(values, received, report);
+  std::vector<float> room;
+  compare(values, lossy::as_floats(memory.decoded, dtype, room), report);
   return report;
 }
 
 }  // namespace
 
 bool can_be_lossy(const TensorView& tensor) noexcept {
-  const bool is_narrow =
-      tensor.dtype == DType::f32 || tensor.dtype == DType::bf16 || tensor.dtype == DType::f16;
-  return is_narrow && !tensor.data.empty();
+  return lossy::is_lossy_dtype(tensor.dtype) && !tensor.data.empty();
 }
 
 bool encode_lossy(const TensorView& tensor, const lossy::Recipe& recipe, std::string_view name,
@@ -71,10 +56,9 @@ bool encode_lossy(const TensorView& tensor, const lossy::Recipe& recipe, std::st
   lossy::TensorCoder coder(recipe, name.empty() ? "tensor" : std::string(name),
                            {tensor.shape.begin(), tensor.shape.end()}, 0, 1);
   if (coder.is_dense(0)) return false;
-  to_floats(tensor.dtype, tensor.data, memory.values);
+  const std::span<const float> values = lossy::as_floats(tensor.data, tensor.dtype, memory.values);
   const std::size_t before = out.size();
-  const lossy::BodyBytes bytes =
-      coder.encode(memory.values, tensor.dtype, {}, end, memory.coder, out);
+  const lossy::BodyBytes bytes = coder.encode(values, tensor.dtype, {}, end, memory.coder, out);
   const std::size_t size = out.size() - before;
   if (!lossy::is_lossy_body(ByteSpan(out).subspan(before))) {  // not finite, and passed on
     out.resize(before);
@@ -82,8 +66,8 @@ bool encode_lossy(const TensorView& tensor, const lossy::Recipe& recipe, std::st
   }
   if (report == nullptr) return true;
   out.resize(before + size + kReadable);
-  *report = report_of(ByteSpan(out).subspan(before, size), tensor.dtype, memory.values, bytes, end,
-                      memory);
+  *report =
+      report_of(ByteSpan(out).subspan(before, size), tensor.dtype, values, bytes, end, memory);
   out.resize(before + size);
   return true;
 }
@@ -92,8 +76,8 @@ LossyReport exact_report(const TensorView& tensor, std::uint64_t bytes) {
   const std::uint64_t n = tensor.data.size() / element_size(tensor.dtype);
   LossyReport report{.elements = n, .selected = n, .value_bytes = bytes};
   if (!can_be_lossy(tensor)) return report;
-  std::vector<float> values;
-  to_floats(tensor.dtype, tensor.data, values);
+  std::vector<float> values(n);
+  lossy::to_floats(tensor.data, tensor.dtype, values);
   std::ranges::replace_if(values, [](float value) { return !std::isfinite(value); }, 0.0F);
   compare(values, values, report);
   return report;

@@ -1,5 +1,8 @@
 #include "base/bytes.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "base/fail.h"
 
 namespace gradwire {
@@ -58,6 +61,19 @@ void ByteReader::expect_end(const char* field) const {
   if (left() != 0) {
     fail(ErrorKind::corrupt, "{} at byte {}: {} bytes are left over", field, offset(), left());
   }
+}
+
+std::vector<float> read_floats(ByteReader& reader, const char* field, std::size_t n, float limit) {
+  const std::size_t at = reader.offset();
+  const ByteSpan bytes = reader.bytes(field, n * sizeof(float));
+  std::vector<float> values(n);
+  if (n != 0) std::memcpy(values.data(), bytes.data(), bytes.size());
+  const auto bad =
+      std::ranges::find_if(values, [&](float value) { return !(std::fabs(value) < limit); });
+  if (bad != values.end())
+    fail(ErrorKind::corrupt, "{} at byte {}: value {} is {}", field, at, bad - values.begin(),
+         *bad);
+  return values;
 }
 
 }  // namespace gradwire

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
+#include <ranges>
 #include <span>
 #include <vector>
 
@@ -30,6 +32,13 @@ T load(const std::uint8_t* src) noexcept {
 template <typename T>
 void store(std::uint8_t* dst, T value) noexcept {
   std::memcpy(dst, &value, sizeof value);
+}
+
+/// What lies in a vector, a span, a string.
+template <std::ranges::contiguous_range R>
+ByteSpan bytes_of(const R& range) noexcept {
+  return {reinterpret_cast<const std::uint8_t*>(std::ranges::data(range)),
+          std::ranges::size(range) * sizeof(std::ranges::range_value_t<R>)};
 }
 
 constexpr std::uint64_t zigzag(std::int64_t value) noexcept {
@@ -94,5 +103,9 @@ class ByteReader {
   std::size_t at_ = 0;
   std::size_t origin_;
 };
+
+/// n values of f32. Throws `corrupt`, with the place, for one whose magnitude is not below `limit`.
+std::vector<float> read_floats(ByteReader& reader, const char* field, std::size_t n,
+                               float limit = std::numeric_limits<float>::infinity());
 
 }  // namespace gradwire

@@ -8,6 +8,8 @@
 // multiplications of 32 bits only, which every vector unit has.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 namespace gradwire {
@@ -74,5 +76,19 @@ struct Draws {
   std::uint64_t seed = 0;
   std::uint64_t first = 0;
 };
+
+/// Calls `use(begin, n, key, first)` for parts of the values `begin` to `begin + n - 1` of a run
+/// whose draws have one key; `first` is the lower half of the part's first draw.
+template <typename Use>
+void for_each_key(const Draws& draws, std::size_t begin, std::size_t n, const Use& use) {
+  constexpr std::uint64_t kKeyDraws = std::uint64_t{1} << 32;
+  for (std::size_t done = 0; done < n;) {
+    const std::uint64_t draw = draws.first + begin + done;
+    const auto left =
+        static_cast<std::size_t>(std::min<std::uint64_t>(n - done, kKeyDraws - draw % kKeyDraws));
+    use(begin + done, left, RandomKey(draws.seed, draw), static_cast<std::uint32_t>(draw));
+    done += left;
+  }
+}
 
 }  // namespace gradwire

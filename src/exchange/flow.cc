@@ -46,15 +46,8 @@ const Bytes& Flow::payload(unsigned p, std::size_t piece) {
   while (peer.first + peer.encoded.size() <= piece) {
     const std::size_t next = peer.first + peer.encoded.size();
     Bytes bytes;
-    if (next < handler_.pieces_to(p) && !failure_.error()) {
-      try {
-        bytes = handler_.encode(p, next);
-      } catch (const Error& error) {
-        failure_.note(error.kind(), error.what());
-      } catch (const std::exception& error) {
-        failure_.note(ErrorKind::limit, error.what());  // memory
-      }
-    }
+    if (next < handler_.pieces_to(p) && !failure_.error())
+      failure_.attempt([&] { bytes = handler_.encode(p, next); });
     peer.encoded.push_back(std::move(bytes));
   }
   return peer.encoded[piece - peer.first];

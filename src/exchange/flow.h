@@ -43,6 +43,17 @@ class Failure {
   void note(ErrorKind kind, const std::string& message) {
     if (!error_) error_.emplace(kind, message);
   }
+  /// Does some work, and notes what it throws.
+  template <typename Work>
+  void attempt(const Work& work) {
+    try {
+      work();
+    } catch (const Error& error) {
+      note(error.kind(), error.what());
+    } catch (const std::exception& error) {
+      note(ErrorKind::limit, error.what());  // memory
+    }
+  }
   const std::optional<Error>& error() const noexcept { return error_; }
 
  private:

@@ -6,6 +6,7 @@
 #include "base/fail.h"
 #include "base/hash.h"
 #include "exchange/flows.h"
+#include "exchange/lossy_gather.h"
 #include "exchange/lossy_low_rank.h"
 #include "exchange/lossy_owners.h"
 #include "exchange/lossy_sketch_sum.h"
@@ -24,19 +25,8 @@ using exchange::Rooms;
 /// The flows of a lossy exchange; without any the rank is alone and it is done from the start.
 class LossyFlows final : public exchange::Flows {
  public:
-  ExchangeStats& stats_of_work() noexcept { return counters(); }
-
-  /// Makes a part of the exchange that needs no peer, and notes what fails.
-  template <typename Work>
-  void run(const Work& work) {
-    try {
-      work();
-    } catch (const Error& error) {
-      failure().note(error.kind(), error.what());
-    } catch (const std::exception& error) {
-      failure().note(ErrorKind::limit, error.what());  // memory
-    }
-  }
+  using Flows::counters;
+  using Flows::failure;
 };
 
 struct LossyBucket::State {
@@ -65,16 +55,6 @@ namespace {
 constexpr std::uint32_t kMagic = 0x314c5747;  // "GWL1"
 constexpr std::size_t kFirstRoom = 4096;
 enum Phase : std::uint8_t { kToOwners = 1, kFromOwners = 2, kToAll = 3 };
-
-void check_dtype(DType dtype) {
-  if (dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16) return;
-  fail(ErrorKind::invalid_argument, "dtype: lossy methods take f32, bf16 and f16, not {}",
-       dtype_name(dtype));
-}
-
-ByteSpan bytes_of(std::string_view text) {
-  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
-}
 
 /// A number that stands for tensors: the lists themselves may be long.
 std::uint64_t hash_of(const std::vector<LossyTensor>& tensors) {
@@ -157,7 +137,7 @@ exchange::FlowShape LossyBucket::State::flow(std::uint32_t step, std::uint8_t ph
 void LossyBucket::State::gather(LossyFlows& flows, const exchange::LossyWork& work,
                                 std::uint32_t step) {
   auto handler = std::make_unique<exchange::LossyGather>(work, pieces, shared.rank, shared.world);
-  if (shared.world == 1) return flows.run([&] { handler->run_alone(); });
+  if (shared.world == 1) return flows.failure().attempt([&] { handler->run_alone(); });
   flows.add(flow(step, kToAll, pieces.size()), std::move(handler), to_all,
             &ExchangeStats::to_owners);
 }
@@ -165,8 +145,8 @@ void LossyBucket::State::gather(LossyFlows& flows, const exchange::LossyWork& wo
 void LossyBucket::State::two_shot(LossyFlows& flows, const exchange::LossyWork& work,
                                   std::uint32_t step) {
   const auto owners = std::make_shared<exchange::LossyOwners>(work, tensors, shards, shared.rank);
-  flows.run([&] { owners->begin(); });
-  if (shared.world == 1) return flows.run([&] { owners->run_alone(); });
+  flows.failure().attempt([&] { owners->begin(); });
+  if (shared.world == 1) return flows.failure().attempt([&] { owners->run_alone(); });
   std::size_t most = 0;
   for (const auto& shard : shards) most = std::max(most, shard.size());
   flows.add(flow(step, kToOwners, most), std::make_unique<exchange::LossyToOwners>(owners),
@@ -193,7 +173,7 @@ std::unique_ptr<Exchange> LossyBucket::State::in_rounds(const exchange::LossyWor
 
 LossyBucket::LossyBucket(LossyState& state, std::uint32_t index, DType dtype,
                          std::vector<LossyTensor> tensors) {
-  check_dtype(dtype);
+  lossy::check_lossy_dtype(dtype);
   LossyParameters& shared = *state.state_;
   const std::uint64_t elements = count_elements(tensors);
   const std::string agreement = agreement_of(shared, dtype, tensors);
@@ -255,7 +235,7 @@ std::unique_ptr<Exchange> LossyBucket::reduce(std::span<std::uint8_t> data, std:
       s.dtype,
       data.data(),
       {s.shared.step, facts.keep, {facts.learning_rate_ratio, facts.gradient_norm}},
-      flows->stats_of_work()};
+      flows->counters()};
   if (s.tensors.empty()) return flows;
   if (auto rounds = s.in_rounds(work, step)) return rounds;
   if (s.shards.empty()) {

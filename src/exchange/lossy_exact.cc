@@ -22,7 +22,7 @@ std::unique_ptr<Exchange> start_exact(RoundBuckets& buckets, const RoundLayout& 
 ExactTensors::ExactTensors(const LossyWork& work, const std::vector<LossyPart>& tensors)
     : work_(work) {
   for (const LossyPart& part : tensors)
-    if (part.coder->is_dense(work.step.step)) parts_.push_back(part);
+    if (work.is_exact(part)) parts_.push_back(part);
 }
 
 std::unique_ptr<Exchange> ExactTensors::start(RoundBuckets& buckets, std::uint32_t index,
@@ -32,9 +32,7 @@ std::unique_ptr<Exchange> ExactTensors::start(RoundBuckets& buckets, std::uint32
   values_.clear();
   for (const LossyPart& part : parts_) {
     layout.emplace_back(part.n, false);
-    const std::span<const float> gradient =
-        as_floats(work_.data + part.first * element_size(work_.dtype), work_.dtype,
-                  static_cast<std::size_t>(part.n), room);
+    const std::span<const float> gradient = work_.gradient(part, room);
     values_.insert(values_.end(), gradient.begin(), gradient.end());
   }
   return start_exact(buckets, layout, values_, index, step, rank, world);
@@ -44,7 +42,7 @@ void ExactTensors::place() {
   const float* from = values_.data();
   for (const LossyPart& part : parts_) {
     const auto n = static_cast<std::size_t>(part.n);
-    from_floats({from, n}, work_.dtype, work_.data + part.first * element_size(work_.dtype));
+    work_.put({from, n}, part);
     from += n;
   }
 }

@@ -6,7 +6,8 @@
 
 #include <map>
 
-#include "exchange/lossy_gather.h"
+#include "exchange/lossy_work.h"
+#include "exchange/wire.h"
 
 namespace gradwire::exchange {
 

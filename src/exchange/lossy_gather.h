@@ -7,24 +7,11 @@
 #include <map>
 
 #include "exchange/flow.h"
-#include "exchange/lossy_pieces.h"
 #include "exchange/lossy_sum.h"
+#include "exchange/lossy_work.h"
 #include "exchange/shared_payloads.h"
 
 namespace gradwire::exchange {
-
-/// What a lossy exchange works on.
-struct LossyWork {
-  const lossy::Recipe& recipe;
-  lossy::CoderMemory& memory;
-  DType dtype;
-  std::uint8_t* data;
-  lossy::CoderStep step;
-  ExchangeStats& stats;
-};
-
-/// Adds a body's bytes to what has been sent.
-void count(const lossy::BodyBytes& bytes, ByteSpan body, LossyBytes& total);
 
 class LossyGather final : public PieceHandler {
  public:
@@ -41,22 +28,17 @@ class LossyGather final : public PieceHandler {
   void run_alone();
 
  private:
-  struct Waiting {
-    std::vector<Bytes> payloads;  ///< by rank, with slack behind
-    std::size_t arrived = 0;
-  };
-
   Bytes encode_piece(std::size_t k);
   void encode_part(const LossyPart& part, Bytes& payload);
   void arrive(unsigned rank, std::size_t k, ByteSpan payload);
-  void add_piece(const LossyPiece& piece, const Waiting& waiting);
+  void add_piece(const LossyPiece& piece, const PiecePayloads& payloads);
 
   LossyWork work_;
   const std::vector<LossyPiece>& pieces_;
   unsigned rank_, world_;
   SharedPayloads shared_;
   LossySum sum_;
-  std::map<std::size_t, Waiting> waiting_;
+  std::map<std::size_t, PiecePayloads> waiting_;
   std::vector<float> room_;
   Bytes body_;
 };

@@ -19,7 +19,7 @@ void LowRankRounds::lay_out(std::size_t round) {
   layout_.clear();
   std::uint64_t total = 0;
   for (const LossyPart& part : tensors_) {
-    const bool exact = is_exact(part);
+    const bool exact = work_.is_exact(part);
     if (exact && round > 0) continue;
     const std::uint64_t n =
         exact ? part.n : part.coder->low_rank_values(static_cast<unsigned>(round));
@@ -43,10 +43,10 @@ void LowRankRounds::fill(std::size_t round) {
   const float* from = before_.data();
   for (const LossyPart& part : tensors_) {
     const std::span<const float> gradient = gradient_of(part);
-    if (is_exact(part)) {
+    if (work_.is_exact(part)) {
       if (round == 0) to = std::copy(gradient.begin(), gradient.end(), to);
       if (round == 1) {  // its mean has come already
-        put({from, gradient.size()}, part);
+        work_.put({from, gradient.size()}, part);
         from += gradient.size();
       }
       continue;
@@ -75,9 +75,9 @@ void LowRankRounds::finish() {
   const float* from = buffer_.data();
   for (const LossyPart& part : tensors_) {
     const auto n = static_cast<std::size_t>(part.n);
-    if (is_exact(part)) {
+    if (work_.is_exact(part)) {
       if (rounds_ > 1) continue;
-      put({from, n}, part);
+      work_.put({from, n}, part);
       from += n;
       continue;
     }
@@ -86,7 +86,7 @@ void LowRankRounds::finish() {
     const std::size_t values = part.coder->low_rank_values(rounds_ - 1);
     out_.resize(n);
     part.coder->finish_low_rank({from, values}, out_);
-    put(out_, part);
+    work_.put(out_, part);
     from += values;
     work_.stats.lossy.elements += part.n;
     work_.stats.lossy.asked += part.n;

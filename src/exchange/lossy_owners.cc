@@ -2,18 +2,15 @@
 
 #include "base/fail.h"
 #include "exchange/timer.h"
+#include "frame/tensor_body.h"
 
 namespace gradwire::exchange {
 namespace {
 
-constexpr std::size_t kSlack = 16;  ///< readable bytes that a decoder wants behind a body
+using lossy::TensorCoder;
 
-lossy::TensorCoder::Range range_of(const LossyPart& part) {
+TensorCoder::Range range_of(const LossyPart& part) {
   return {static_cast<std::size_t>(part.begin), static_cast<std::size_t>(part.n)};
-}
-
-ByteSpan next_body(ByteReader& in) {
-  return in.bytes("body", static_cast<std::size_t>(in.count("body length", in.left())));
 }
 
 }  // namespace
@@ -27,30 +24,18 @@ LossyOwners::LossyOwners(const LossyWork& work, const std::vector<LossyPart>& te
       sum_(work.recipe.majority, work.memory.decode, work.memory.decoded),
       placed_(false, work.memory.decode, work.memory.decoded) {}
 
-std::vector<lossy::TensorCoder::Range> LossyOwners::owned_of(
-    const lossy::TensorCoder& coder) const {
-  std::vector<lossy::TensorCoder::Range> owned;
+std::map<const TensorCoder*, std::vector<TensorCoder::Range>> LossyOwners::owned() const {
+  std::map<const TensorCoder*, std::vector<TensorCoder::Range>> owned;
   for (const LossyPiece& piece : shards_[rank_])
-    for (const LossyPart& part : piece.parts)
-      if (part.coder == &coder) owned.push_back(range_of(part));
+    for (const LossyPart& part : piece.parts) owned[part.coder].push_back(range_of(part));
   return owned;
-}
-
-std::span<const float> LossyOwners::gradient_of(const LossyPart& part) {
-  return as_floats(work_.data + part.first * element_size(work_.dtype), work_.dtype,
-                   static_cast<std::size_t>(part.n), room_);
 }
 
 void LossyOwners::begin() {
   const Timer timer(work_.stats.encode_s);
+  auto owned = this->owned();
   for (const LossyPart& tensor : tensors_)
-    tensor.coder->begin_parts(gradient_of(tensor), work_.step, owned_of(*tensor.coder));
-}
-
-void LossyOwners::append(const Bytes& body, Bytes& payload) const {
-  ByteWriter out(payload);
-  out.varint(body.size());
-  out.bytes(body);
+    tensor.coder->begin_parts(work_.gradient(tensor, room_), work_.step, owned[tensor.coder]);
 }
 
 Bytes LossyOwners::encode(unsigned owner, std::size_t k) {
@@ -59,59 +44,42 @@ Bytes LossyOwners::encode(unsigned owner, std::size_t k) {
   for (const LossyPart& part : shards_[owner][k].parts) {
     body_.clear();
     const lossy::BodyBytes bytes = part.coder->encode_part(
-        range_of(part), gradient_of(part), work_.dtype, work_.step, work_.memory, body_);
-    append(body_, payload);
-    count(bytes, body_, work_.stats.lossy);
-    if (lossy::is_lossy_body(body_)) work_.stats.lossy.asked += part.n;
-    if (owner != rank_) work_.stats.to_owners.original += part.n * element_size(work_.dtype);
+        range_of(part), work_.gradient(part, room_), work_.dtype, work_.step, work_.memory, body_);
+    append_body(body_, bytes, part.n, work_.stats.lossy, payload);
+    if (owner != rank_) work_.stats.to_owners.original += work_.bytes(part);
   }
   return payload;
 }
 
 void LossyOwners::arrive(unsigned rank, std::size_t k, ByteSpan payload) {
-  Waiting& waiting = waiting_[k];
-  if (waiting.payloads.empty()) {
-    waiting.payloads.resize(shards_.size());
-    waiting.payloads[rank_] = encode(rank_, k);
-    waiting.payloads[rank_].resize(waiting.payloads[rank_].size() + kSlack);
-    waiting.arrived = 1;
-  }
-  if (rank != rank_) {
-    Bytes& kept = waiting.payloads[rank];
-    kept.assign(payload.begin(), payload.end());
-    kept.resize(payload.size() + kSlack);
-    ++waiting.arrived;
-  }
-  if (waiting.arrived < shards_.size()) return;
+  PiecePayloads& waiting = waiting_[k];
+  const auto world = static_cast<unsigned>(shards_.size());
+  bool is_complete = false;
+  if (waiting.empty()) is_complete = waiting.take(rank_, world, encode(rank_, k));
+  if (rank != rank_) is_complete = waiting.take(rank, world, payload);
+  if (!is_complete) return;
   const LossyPiece& piece = shards_[rank_][k];
   Bytes mean = add_piece(piece, waiting);
   waiting_.erase(k);
   const std::size_t size = mean.size();
-  mean.resize(size + kSlack);
+  mean.resize(size + frame::kTrailerSlack);
   place(piece, ByteSpan(mean).first(size));
   mean.resize(size);
   means_.emplace(k, std::move(mean));
 }
 
-Bytes LossyOwners::add_piece(const LossyPiece& piece, const Waiting& waiting) {
+Bytes LossyOwners::add_piece(const LossyPiece& piece, const PiecePayloads& payloads) {
   const Timer timer(work_.stats.decode_s);
-  std::vector<ByteReader> readers;
-  for (const Bytes& payload : waiting.payloads)
-    readers.emplace_back(ByteSpan(payload).first(payload.size() - kSlack));
+  std::vector<ByteReader> readers = payloads.readers();
   Bytes means;
   for (const LossyPart& part : piece.parts) {
-    const std::uint64_t n = part.n;
-    sum_.begin(work_.dtype, {&n, 1}, static_cast<std::size_t>(n),
-               part.coder->is_dense(work_.step.step));
-    for (ByteReader& in : readers) {
-      const std::size_t at = in.offset();
-      sum_.add(next_body(in), at);
-    }
+    sum_.begin(work_.dtype, {&part.n, 1}, static_cast<std::size_t>(part.n), work_.is_exact(part));
+    for (ByteReader& in : readers) sum_.add_next(in);
     body_.clear();
     part.coder->encode_mean(range_of(part), sum_.mean(), work_.dtype, work_.step, work_.memory,
                             body_);
-    append(body_, means);
-    work_.stats.from_owners.original += (shards_.size() - 1) * n * element_size(work_.dtype);
+    append_body(body_, means);
+    work_.stats.from_owners.original += (shards_.size() - 1) * work_.bytes(part);
   }
   for (const ByteReader& in : readers) in.expect_end("piece");
   return means;
@@ -121,11 +89,9 @@ void LossyOwners::place(const LossyPiece& piece, ByteSpan payload) {
   const Timer timer(work_.stats.decode_s);
   ByteReader in(payload);
   for (const LossyPart& part : piece.parts) {
-    const std::uint64_t n = part.n;
-    placed_.begin(work_.dtype, {&n, 1}, static_cast<std::size_t>(n), true);
-    const std::size_t at = in.offset();
-    placed_.add(next_body(in), at);
-    from_floats(placed_.mean(), work_.dtype, work_.data + part.first * element_size(work_.dtype));
+    placed_.begin(work_.dtype, {&part.n, 1}, static_cast<std::size_t>(part.n), true);
+    placed_.add_next(in);
+    work_.put(placed_.mean(), part);
   }
   in.expect_end("piece");
 }

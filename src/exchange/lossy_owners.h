@@ -5,8 +5,11 @@
 #pragma once
 
 #include <map>
+#include <memory>
 
-#include "exchange/lossy_gather.h"
+#include "exchange/flow.h"
+#include "exchange/lossy_sum.h"
+#include "exchange/lossy_work.h"
 
 namespace gradwire::exchange {
 
@@ -36,21 +39,16 @@ class LossyOwners {
   ExchangeStats& stats() noexcept { return work_.stats; }
 
  private:
-  struct Waiting {
-    std::vector<Bytes> payloads;  ///< by rank, with slack behind
-    std::size_t arrived = 0;
-  };
-  std::vector<lossy::TensorCoder::Range> owned_of(const lossy::TensorCoder& coder) const;
-  void append(const Bytes& body, Bytes& payload) const;
-  Bytes add_piece(const LossyPiece& piece, const Waiting& waiting);
-  std::span<const float> gradient_of(const LossyPart& part);
+  /// The runs of each tensor whose sums this rank makes.
+  std::map<const lossy::TensorCoder*, std::vector<lossy::TensorCoder::Range>> owned() const;
+  Bytes add_piece(const LossyPiece& piece, const PiecePayloads& payloads);
 
   LossyWork work_;
   const std::vector<LossyPart>& tensors_;
   const LossyShards& shards_;
   unsigned rank_;
   LossySum sum_, placed_;
-  std::map<std::size_t, Waiting> waiting_;
+  std::map<std::size_t, PiecePayloads> waiting_;
   std::map<std::size_t, Bytes> means_;
   std::vector<float> room_;
   Bytes body_;

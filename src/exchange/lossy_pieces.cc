@@ -20,27 +20,6 @@ std::size_t part_bound(const LossyPart& part, const lossy::Recipe& recipe, DType
          std::max(lossy::body_bound(part.n, bucket), lossless::encoded_bound(dtype, part.n));
 }
 
-/// Packs parts into pieces, in order.
-std::vector<LossyPiece> pack(const std::vector<LossyPart>& parts, const lossy::Recipe& recipe,
-                             DType dtype) {
-  std::vector<LossyPiece> pieces;
-  std::uint64_t elements = kPieceElements;
-  for (const LossyPart& part : parts) {
-    if (elements + part.n > kPieceElements) {
-      pieces.emplace_back();
-      elements = 0;
-    }
-    LossyPiece& piece = pieces.back();
-    piece.parts.push_back(part);
-    piece.bound += part_bound(part, recipe, dtype);
-    elements += part.n;
-    if (piece.bound > UINT32_MAX / 4)  // two of them may stand in one message
-      fail(ErrorKind::limit, "{}: a tensor of {} elements may take {} bytes, at most {} allowed",
-           part.coder->name(), part.n, piece.bound, UINT32_MAX / 4);
-  }
-  return pieces;
-}
-
 std::uint64_t alignment_of(const lossy::Recipe& recipe) {
   const std::uint64_t bucket = lossy::bucket_of(recipe.values);
   return bucket == 0 || bucket > kPieceElements ? kAlignment : bucket;
@@ -62,9 +41,24 @@ std::uint64_t run_end(const LossyPart& tensor, std::uint64_t begin, std::uint64_
 
 }  // namespace
 
-std::vector<LossyPiece> cut_lossy(const std::vector<LossyPart>& tensors,
-                                  const lossy::Recipe& recipe, DType dtype) {
-  return pack(tensors, recipe, dtype);
+std::vector<LossyPiece> cut_lossy(const std::vector<LossyPart>& parts, const lossy::Recipe& recipe,
+                                  DType dtype) {
+  std::vector<LossyPiece> pieces;
+  std::uint64_t elements = kPieceElements;
+  for (const LossyPart& part : parts) {
+    if (elements + part.n > kPieceElements) {
+      pieces.emplace_back();
+      elements = 0;
+    }
+    LossyPiece& piece = pieces.back();
+    piece.parts.push_back(part);
+    piece.bound += part_bound(part, recipe, dtype);
+    elements += part.n;
+    if (piece.bound > UINT32_MAX / 4)  // two of them may stand in one message
+      fail(ErrorKind::limit, "{}: a tensor of {} elements may take {} bytes, at most {} allowed",
+           part.coder->name(), part.n, piece.bound, UINT32_MAX / 4);
+  }
+  return pieces;
 }
 
 std::vector<std::vector<LossyPiece>> cut_lossy_shards(const std::vector<LossyPart>& tensors,
@@ -87,7 +81,7 @@ std::vector<std::vector<LossyPiece>> cut_lossy_shards(const std::vector<LossyPar
     }
   }
   std::vector<std::vector<LossyPiece>> shards;
-  for (const auto& shard : runs) shards.push_back(pack(shard, recipe, dtype));
+  for (const auto& shard : runs) shards.push_back(cut_lossy(shard, recipe, dtype));
   return shards;
 }
 

@@ -22,9 +22,9 @@ struct LossyPiece {
   std::size_t bound = 0;
 };
 
-/// Whole tensors: large ones alone, small ones together.
-std::vector<LossyPiece> cut_lossy(const std::vector<LossyPart>& tensors,
-                                  const lossy::Recipe& recipe, DType dtype);
+/// Packs whole tensors, or runs, in order: large ones alone, small ones together.
+std::vector<LossyPiece> cut_lossy(const std::vector<LossyPart>& parts, const lossy::Recipe& recipe,
+                                  DType dtype);
 
 /// A shard of nearly equal size for each rank, in the order of the bucket, in pieces. Runs begin at
 /// a quantiser's bucket.

@@ -23,14 +23,8 @@ class LossyRounds : public Rounds {
   LossyRounds(const LossyWork& work, const RoundPlace& at)
       : work_{work.recipe, work.memory, work.dtype, work.data, work.step, counters()}, at_(at) {}
 
-  bool is_exact(const LossyPart& part) const { return part.coder->is_dense(work_.step.step); }
   /// Valid until the next call.
-  std::span<const float> gradient_of(const LossyPart& part) {
-    return as_floats(at(part), work_.dtype, static_cast<std::size_t>(part.n), room_);
-  }
-  void put(std::span<const float> mean, const LossyPart& part) {
-    from_floats(mean, work_.dtype, at(part));
-  }
+  std::span<const float> gradient_of(const LossyPart& part) { return work_.gradient(part, room_); }
   std::uint32_t index_of(std::size_t round) const { return round_index(at_.place, round); }
 
   /// An additive round of integers; `most` is for sums.
@@ -52,10 +46,6 @@ class LossyRounds : public Rounds {
   RoundPlace at_;
 
  private:
-  std::uint8_t* at(const LossyPart& part) const {
-    return work_.data + part.first * element_size(work_.dtype);
-  }
-
   std::vector<float> room_;
 };
 

@@ -11,7 +11,7 @@ SketchSumRounds::SketchSumRounds(const LossyWork& work, const std::vector<LossyP
     : LossyRounds(work, at), options_(work.recipe.sketch), exact_(work_, tensors) {
   std::size_t total = 0;
   for (const LossyPart& part : tensors) {
-    if (is_exact(part)) continue;
+    if (work_.is_exact(part)) continue;
     items_.push_back({part, total, {}});
     total += static_cast<std::size_t>(part.n);
   }
@@ -70,10 +70,8 @@ std::unique_ptr<Exchange> SketchSumRounds::make(std::size_t round) {
 void SketchSumRounds::measure(std::size_t i) {
   lossy::TensorCoder& coder = *items_[i].part.coder;
   const std::span<const float> values = coder.take(gradient_of(items_[i].part), work_.step);
-  const std::span<const std::uint32_t> chosen = coder.choose(values, work_.step, work_.memory);
-  values_.resize(chosen.size());
-  for (std::size_t k = 0; k < chosen.size(); ++k) values_[k] = values[chosen[k]];
-  magnitudes_[i] = lossy::measure_magnitude(values_);
+  coder.choose(values, work_.step, work_.memory);
+  magnitudes_[i] = lossy::measure_magnitude(coder.chosen_values(values, work_.memory));
 }
 
 void SketchSumRounds::put_on_grid(std::size_t i) {
@@ -88,8 +86,8 @@ void SketchSumRounds::put_on_grid(std::size_t i) {
   const std::span<const std::uint32_t> chosen = coder.chosen();
   values_.resize(chosen.size());
   chosen_.resize(chosen.size());
-  for (std::size_t k = 0; k < chosen.size(); ++k) values_[k] = values[chosen[k]];
-  if (!lossy::to_grid(values_, item.grid, chosen_)) coder.refuse(values, 0);
+  if (!lossy::to_grid(coder.chosen_values(values, work_.memory), item.grid, chosen_))
+    coder.refuse(values, 0);
   for (std::size_t k = 0; k < chosen.size(); ++k) integers_[item.first + chosen[k]] = chosen_[k];
   if (!lossy::from_grid(chosen_, item.grid, 1, values_)) coder.refuse(values, 0);
   coder.note_chosen_sent(values_);
@@ -124,7 +122,7 @@ void SketchSumRounds::decode(const Item& item) {
   // A mean is not larger than the largest value, which was a float.
   static_cast<void>(
       lossy::from_grid(std::span(integers_).subspan(item.first, n), item.grid, at_.world, values_));
-  put(values_, item.part);
+  work_.put(values_, item.part);
 }
 
 void SketchSumRounds::finish() {

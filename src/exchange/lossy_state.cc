@@ -28,7 +28,7 @@ std::string read_text(ByteReader& in, const char* field) {
 
 void write_text(std::string_view text, ByteWriter& out) {
   out.varint(text.size());
-  out.bytes({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
+  out.bytes(bytes_of(text));
 }
 
 Saved parse(ByteSpan bytes) {
@@ -154,7 +154,6 @@ LossyState::~LossyState() = default;
 LossyState::LossyState(LossyState&&) noexcept = default;
 LossyState& LossyState::operator=(LossyState&&) noexcept = default;
 
-bool LossyState::accepts(std::string_view spec) noexcept { return lossy::is_recipe(spec); }
 const std::string& LossyState::spec() const noexcept { return state_->recipe.canonical; }
 std::uint64_t LossyState::step() const noexcept { return state_->step; }
 

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "base/clones.h"
 #include "base/fail.h"
-#include "base/half.h"
+#include "exchange/lossy_work.h"
 #include "lossless/tensor_decoder.h"
 
 namespace gradwire::exchange {
@@ -41,28 +40,6 @@ GRADWIRE_CLONES void sign_by_votes(const float* magnitudes, std::size_t n, float
 
 }  // namespace
 
-std::span<const float> as_floats(const std::uint8_t* elements, DType dtype, std::size_t n,
-                                 std::vector<float>& room) {
-  const bool is_aligned = reinterpret_cast<std::uintptr_t>(elements) % alignof(float) == 0;
-  if (dtype == DType::f32 && is_aligned) return {reinterpret_cast<const float*>(elements), n};
-  room.resize(n);
-  for (std::size_t i = 0; i < n; ++i) {
-    if (dtype == DType::f32) room[i] = load<float>(elements + 4 * i);
-    if (dtype == DType::bf16) room[i] = from_bf16(load<std::uint16_t>(elements + 2 * i));
-    if (dtype == DType::f16) room[i] = from_f16(load<std::uint16_t>(elements + 2 * i));
-  }
-  return room;
-}
-
-void from_floats(std::span<const float> values, DType dtype, std::uint8_t* elements) {
-  if (dtype == DType::f32) {
-    if (!values.empty()) std::memcpy(elements, values.data(), values.size_bytes());
-    return;
-  }
-  for (std::size_t i = 0; i < values.size(); ++i)
-    store(elements + 2 * i, lossy::to_half(values[i], dtype));
-}
-
 void LossySum::begin(DType dtype, std::span<const std::uint64_t> shape, std::size_t n,
                      bool is_exact) {
   dtype_ = dtype;
@@ -73,33 +50,37 @@ void LossySum::begin(DType dtype, std::span<const std::uint64_t> shape, std::siz
   magnitudes_.assign(counts_votes_ ? n : 0, 0.0F);
 }
 
-void LossySum::add(ByteSpan bytes, std::size_t origin) {
+void LossySum::add_next(ByteReader& in) {
+  const std::size_t origin = in.offset();
+  const ByteSpan bytes = next_body(in);
   ++ranks_;
-  if (!lossy::is_lossy_body(bytes)) return add_exact(bytes, origin);
-  const lossy::Body body = lossy::read_body(bytes, {.origin = origin}, UINT64_MAX);
-  if (body.header.dtype != dtype_ || !std::ranges::equal(body.header.dims, shape_))
-    fail(ErrorKind::corrupt, "body at byte {}: another dtype or shape than the tensor's", origin);
-  lossy::decode_body(body, memory_, decoded_);
+  if (lossy::is_lossy_body(bytes))
+    add_lossy(bytes, origin);
+  else
+    add_exact(bytes, origin);
   add_values();
 }
 
-void LossySum::add_exact(ByteSpan bytes, std::size_t origin) {
-  const std::size_t width = element_size(dtype_);
-  const frame::TensorBody body =
-      frame::read_tensor_body(bytes, 0, origin, false, sum_.size() * width);
-  if (body.header.dtype != dtype_ || !std::ranges::equal(body.header.dims, shape_))
+void LossySum::check(const frame::TensorHeader& header, std::size_t origin) const {
+  if (header.dtype != dtype_ || !std::ranges::equal(header.dims, shape_))
     fail(ErrorKind::corrupt, "body at byte {}: another dtype or shape than the tensor's", origin);
-  elements_.resize(sum_.size() * width);
-  const lossless::TensorDecoder decoder(body, false);
-  const std::size_t chunk = body.header.chunk_elements * width;
-  for (std::uint64_t c = 0; c < body.header.chunk_count(); ++c)
-    decoder.decode_chunk(c, {elements_.data() + c * chunk, body.header.chunk_size(c) * width},
-                         memory_.scratch);
-  const std::span<const float> values = as_floats(elements_.data(), dtype_, sum_.size(), room_);
+}
+
+void LossySum::add_lossy(ByteSpan bytes, std::size_t origin) {
+  const lossy::Body body = lossy::read_body(bytes, {.origin = origin}, UINT64_MAX);
+  check(body.header, origin);
+  lossy::decode_body(body, memory_, decoded_);
+}
+
+void LossySum::add_exact(ByteSpan bytes, std::size_t origin) {
+  elements_.resize(sum_.size() * element_size(dtype_));
+  const frame::TensorBody body = frame::read_tensor_body(bytes, 0, origin, false, elements_.size());
+  check(body.header, origin);
+  lossless::TensorDecoder(body, false).decode_all(elements_, memory_.scratch);
   decoded_.all = true;
   decoded_.indices.clear();
-  decoded_.values.assign(values.begin(), values.end());
-  add_values();
+  decoded_.values.resize(sum_.size());
+  lossy::to_floats(elements_, dtype_, decoded_.values);
 }
 
 void LossySum::add_values() {

@@ -15,7 +15,7 @@ TableSumRounds::TableSumRounds(const LossyWork& work, const std::vector<LossyPar
       exact_(work_, tensors) {
   std::size_t norms = 0, words = 0;
   for (const LossyPart& part : tensors) {
-    if (is_exact(part)) continue;
+    if (work_.is_exact(part)) continue;
     Item item{part, PowerBlocks(static_cast<std::size_t>(part.n), work_.recipe.rotation), norms,
               words};
     norms += item.blocks.count();
@@ -107,7 +107,7 @@ void TableSumRounds::decode(const Item& item) {
   rotated_.resize(item.blocks.padded());
   quantiser_.decode(sums_, at_.world, item.blocks, norms_of(item), rotated_);
   rotate_back(item);
-  put(std::span(rotated_).first(item.blocks.values()), item.part);
+  work_.put(std::span(rotated_).first(item.blocks.values()), item.part);
 }
 
 void TableSumRounds::finish() {

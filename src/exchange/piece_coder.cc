@@ -49,11 +49,7 @@ void PieceCoder::decode(const Piece& piece, ByteSpan payload, std::uint8_t* elem
     if (body.header.dtype != dtype_ || !std::ranges::equal(body.header.dims, part.shape)) {
       fail(ErrorKind::corrupt, "body at byte {}: another dtype or shape than the bucket's", at);
     }
-    const lossless::TensorDecoder decoder(body, false);
-    const std::size_t chunk = body.header.chunk_elements * width_;
-    for (std::uint64_t c = 0; c < body.header.chunk_count(); ++c) {
-      decoder.decode_chunk(c, {elements + c * chunk, body.header.chunk_size(c) * width_}, scratch_);
-    }
+    lossless::TensorDecoder(body, false).decode_all({elements, bytes}, scratch_);
     elements += bytes;
   }
   in.expect_end("piece");

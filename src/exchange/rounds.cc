@@ -4,26 +4,15 @@
 #include "exchange/way_bytes.h"
 
 namespace gradwire::exchange {
-template <typename Work>
-void Rounds::attempt(const Work& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    failure_.note(error.kind(), error.what());
-  } catch (const std::exception& error) {
-    failure_.note(ErrorKind::limit, error.what());  // memory
-  }
-}
-
 void Rounds::start() { advance(); }
 
 /// Begins rounds until one has steps, or none is left.
 void Rounds::advance() {
   for (; !is_done_; ++round_) {
-    if (!failure_.error()) attempt([&] { prepare(round_); });
+    if (!failure_.error()) failure_.attempt([&] { prepare(round_); });
     current_ = make(round_);
     if (current_ == nullptr) {
-      if (!failure_.error()) attempt([&] { finish(); });
+      if (!failure_.error()) failure_.attempt([&] { finish(); });
       is_done_ = true;
       return;
     }

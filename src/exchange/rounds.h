@@ -38,8 +38,6 @@ class Rounds : public Exchange {
  private:
   void advance();
   void end_round();
-  template <typename Work>
-  void attempt(const Work& work);
 
   std::unique_ptr<Exchange> current_;
   std::size_t round_ = 0;

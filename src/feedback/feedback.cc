@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/fail.h"
+#include "base/magnitude.h"
 #include "feedback/loops.h"
 
 namespace gradwire::feedback {
@@ -86,7 +87,7 @@ std::optional<std::span<const float>> Feedback::before(std::span<const float> gr
   const float keep = facts.learning_rate_ratio * options_.decay;
   switch (options_.kind) {
     case FeedbackKind::none:
-      if (!all_finite(gradient.data(), elements_)) return std::nullopt;
+      if (!all_finite(gradient)) return std::nullopt;
       return gradient;
     case FeedbackKind::error:
       if (!add_error(gradient.data(), keep, elements_, error_.data())) return std::nullopt;

@@ -15,12 +15,6 @@ inline unsigned not_finite(float value) noexcept {
   return (std::bit_cast<std::int32_t>(value) & 0x7fffffff) >= kInfinity ? 1u : 0u;
 }
 
-GRADWIRE_CLONES bool values_are_finite(const float* values, std::size_t n) noexcept {
-  unsigned found = 0;
-  for (std::size_t i = 0; i < n; ++i) found |= not_finite(values[i]);
-  return found == 0;
-}
-
 GRADWIRE_CLONES bool error_is_finite(const float* gradient, float factor, std::size_t n,
                                      const float* error) noexcept {
   unsigned found = 0;
@@ -94,10 +88,6 @@ GRADWIRE_CLONES double squares(const float* values, std::size_t n) noexcept {
 }
 
 }  // namespace
-
-bool all_finite(const float* values, std::size_t n) noexcept {
-  return values_are_finite(values, n);
-}
 
 bool add_error(const float* gradient, float factor, std::size_t n, float* error) noexcept {
   if (!error_is_finite(gradient, factor, n, error)) return false;

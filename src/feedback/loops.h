@@ -9,9 +9,6 @@
 
 namespace gradwire::feedback {
 
-/// Whether none is NaN or infinite.
-bool all_finite(const float* values, std::size_t n) noexcept;
-
 /// x = g + factor e, in place of e. False, and nothing changed, if an x is not finite.
 bool add_error(const float* gradient, float factor, std::size_t n, float* error) noexcept;
 

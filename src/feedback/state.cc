@@ -1,10 +1,6 @@
 // The state as bytes, and states of another number of ranks.
 // Bytes: version (u8, 1), kind (u8), dimensions (varint), lengths (varints), then the buffers of
 // the kind, n f32 each: error, momentum.
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-
 #include "base/fail.h"
 #include "feedback/feedback.h"
 
@@ -23,23 +19,6 @@ std::string text_of(std::span<const std::uint64_t> shape) {
     text += formatted("{}", length);
   }
   return text + "]";
-}
-
-void append(const std::vector<float>& buffer, ByteWriter& out) {
-  out.bytes({reinterpret_cast<const std::uint8_t*>(buffer.data()), buffer.size() * sizeof(float)});
-}
-
-/// A buffer of finite values, as `before` keeps it.
-std::vector<float> read_buffer(ByteReader& reader, const char* field, std::size_t n) {
-  const std::size_t at = reader.offset();
-  const ByteSpan bytes = reader.bytes(field, n * sizeof(float));
-  std::vector<float> buffer(n);
-  if (n != 0) std::memcpy(buffer.data(), bytes.data(), bytes.size());
-  const auto bad = std::ranges::find_if(buffer, [](float value) { return !std::isfinite(value); });
-  if (bad != buffer.end())
-    fail(ErrorKind::corrupt, "feedback state, {} at byte {}: value {} is {}", field, at,
-         bad - buffer.begin(), *bad);
-  return buffer;
 }
 
 std::vector<std::uint64_t> read_shape(ByteReader& reader) {
@@ -68,8 +47,8 @@ Bytes Feedback::save() const {
   out.u8(static_cast<std::uint8_t>(options_.kind));
   out.varint(shape_.size());
   for (const std::uint64_t length : shape_) out.varint(length);
-  append(error_, out);
-  append(momentum_, out);
+  out.bytes(bytes_of(error_));
+  out.bytes(bytes_of(momentum_));
   return bytes;
 }
 
@@ -88,8 +67,8 @@ void Feedback::load(ByteSpan bytes) {
     fail(ErrorKind::invalid_argument,
          "feedback state of '{}': saved for shape {}, the parameter has shape {}", name_,
          text_of(shape), text_of(shape_));
-  std::vector<float> error = read_buffer(reader, "error", error_.size());
-  std::vector<float> momentum = read_buffer(reader, "momentum", momentum_.size());
+  std::vector<float> error = read_floats(reader, "feedback state, error", error_.size());
+  std::vector<float> momentum = read_floats(reader, "feedback state, momentum", momentum_.size());
   reader.expect_end("feedback state");
   error_ = std::move(error);
   momentum_ = std::move(momentum);

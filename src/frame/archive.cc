@@ -177,7 +177,7 @@ Bytes directory_bytes(const std::vector<ArchiveEntry>& entries) {
     const std::size_t rest = entry.name.size() - shared;
     out.varint(shared);
     out.varint(rest);
-    out.bytes({reinterpret_cast<const std::uint8_t*>(entry.name.data()) + shared, rest});
+    out.bytes(bytes_of(entry.name).subspan(shared));
     out.varint(entry.length);
     previous = &entry.name;
   }

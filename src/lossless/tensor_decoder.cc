@@ -93,6 +93,14 @@ void TensorDecoder::decode_coded(std::uint64_t c, std::span<std::uint8_t> out,
   });
 }
 
+void TensorDecoder::decode_all(std::span<std::uint8_t> out, Scratch& scratch) const {
+  const frame::TensorHeader& header = body_->header;
+  const std::size_t width = header.element_bytes();
+  for (std::uint64_t c = 0; c < header.chunk_count(); ++c)
+    decode_chunk(c, out.subspan(c * header.chunk_elements * width, header.chunk_size(c) * width),
+                 scratch);
+}
+
 void TensorDecoder::decode_chunk(std::uint64_t c, std::span<std::uint8_t> out,
                                  Scratch& scratch) const {
   const frame::ChunkEntry& entry = body_->index[c];

@@ -19,6 +19,8 @@ class TensorDecoder {
 
   /// Writes chunk c's elements; `out` has exactly their bytes.
   void decode_chunk(std::uint64_t c, std::span<std::uint8_t> out, Scratch& scratch) const;
+  /// All chunks, one after the other; `out` has exactly the tensor's bytes.
+  void decode_all(std::span<std::uint8_t> out, Scratch& scratch) const;
   const frame::TensorBody& body() const noexcept { return *body_; }
   const std::vector<entropy::Table>& tables() const noexcept { return tables_; }
   const predict::Grid& grid() const noexcept { return grid_; }

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 from gradwire import _core
+from gradwire._lossy import lossy_methods
 from gradwire._options import compress_options
 from gradwire.errors import ArgumentError
 
@@ -65,7 +66,7 @@ def parse_spec(text: object) -> Spec:
     if cast and not plus:
         return Spec(compact, cast)
     method = rest if cast else compact
-    if _core.LossyState.accepts(method):
+    if _core.is_lossy_method(method):
         return _lossy_spec(text, method, cast)
     if method == "none" and not cast:
         return Spec(compact)
@@ -88,7 +89,7 @@ def _lossy_spec(text: str, method: str, cast: str | None) -> Spec:
             "takes no cast before it"
         )
     try:
-        canonical = _core.LossyState(method, 0, 1).spec
+        canonical = _core.canonical_method(method)
     except ArgumentError as error:
         raise ArgumentError(f"spec {text!r}: {error}") from None
     return Spec(canonical, method=canonical, is_lossy=True)
@@ -96,7 +97,7 @@ def _lossy_spec(text: str, method: str, cast: str | None) -> Spec:
 
 def _refusal(text: str, word: str) -> str:
     name = word.partition("(")[0]
-    lossy = [name for name, traits in _core.methods() if traits.startswith("lossy")]
+    lossy = lossy_methods()
     if name == "auto":
         return f"spec {text!r}: auto takes every=n only, steps between measurements"
     near = difflib.get_close_matches(name, [*_WORDS, *lossy], 1)

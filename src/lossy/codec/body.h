@@ -136,9 +136,6 @@ struct DecodeMemory {
 /// Takes up to 21 bytes of memory for each element of the tensor, however few bytes the body has.
 void decode_body(const Body& body, DecodeMemory& memory, Selected& out);
 
-/// The bits of a value in bf16 or f16, to the nearest; what is finite stays so.
-std::uint16_t to_half(float value, DType dtype) noexcept;
-
 /// The whole tensor: zeros but for what is selected, rounded to the body's dtype.
 void place_values(const Selected& selected, DType dtype, std::span<std::uint8_t> elements);
 

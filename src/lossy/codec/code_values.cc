@@ -5,24 +5,12 @@
 #include <cstring>
 
 #include "base/clones.h"
+#include "base/magnitude.h"
 
 namespace gradwire::lossy {
 namespace {
 
 using enum QuantiserKind;
-
-/// Magnitudes as integers: the largest is that of the largest value.
-GRADWIRE_CLONES std::uint32_t largest_magnitude(const float* values, std::size_t n) noexcept {
-  std::int32_t most = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    const auto bits =
-        static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(values[i]) & 0x7fffffff);
-    most = std::max(most, bits);
-  }
-  return static_cast<std::uint32_t>(most);
-}
-
-constexpr std::uint32_t kInfinity = 0x7f800000;
 
 template <typename T>
 void to_bytes(const std::vector<T>& words, Bytes& out) {
@@ -38,18 +26,22 @@ void take_floats(std::span<const float> values, Bytes& out) {
 /// Octaves by which the largest value is moved to end just under 2^15, where f16 has its full
 /// precision; 0 without values. Far from the smallest floats only, so that scaling is exact.
 std::int32_t shift_of(std::span<const float> values) {
-  const std::uint32_t largest = largest_magnitude(values.data(), values.size());
+  const std::uint32_t largest = largest_magnitude_bits(values);
   if (largest == 0) return 0;
   int exponent = 0;
   std::frexp(std::bit_cast<float>(largest), &exponent);
   return exponent - 15;
 }
 
+GRADWIRE_CLONES void multiply(const float* values, std::size_t n, double power,
+                              float* out) noexcept {
+  for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<float>(double{values[i]} * power);
+}
+
+/// Times 2^-octaves, which a double has exactly.
 void shift(std::span<const float> values, std::int32_t octaves, std::vector<float>& out) {
   out.resize(values.size());
-  std::transform(values.begin(), values.end(), out.begin(), [&](float value) {
-    return static_cast<float>(std::ldexp(static_cast<double>(value), -octaves));
-  });
+  multiply(values.data(), values.size(), std::ldexp(1.0, -octaves), out.data());
 }
 
 /// Sign and exponent, as quantise.h has powers of two, to the bits of a bf16.
@@ -91,14 +83,14 @@ ValueRule rule_of(const QuantiseOptions& options, const Quantised& quantised) {
 bool code_exact(std::span<const float> values, Coded& coded) {
   coded.rule = {};
   take_floats(values, coded.symbols);
-  return largest_magnitude(values.data(), values.size()) < kInfinity;
+  return all_finite(values);
 }
 
 bool code_quantised(std::span<const float> values, const QuantiseOptions& options,
                     const Draws& draws, CodeMemory& memory, Coded& coded) {
   std::int32_t octaves = 0;
   if (options.kind == f16) {
-    if (largest_magnitude(values.data(), values.size()) >= kInfinity) return false;
+    if (!all_finite(values)) return false;
     octaves = shift_of(values);
     shift(values, octaves, memory.shifted);
     values = memory.shifted;

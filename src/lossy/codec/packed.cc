@@ -49,11 +49,7 @@ void read_packed(const frame::Span& section, const char* field, DType dtype,
   if (body.header.dtype != dtype || !std::ranges::equal(body.header.dims, dims))
     fail(ErrorKind::corrupt, "{} at byte {}: the body is not one of {} of shape ({})", field, at,
          dtype_name(dtype), fmt::join(dims, ", "));
-  const lossless::TensorDecoder decoder(body, false);
-  const std::size_t chunk = body.header.chunk_elements * element_size(dtype);
-  for (std::uint64_t c = 0; c < body.header.chunk_count(); ++c)
-    decoder.decode_chunk(
-        c, elements.subspan(c * chunk, body.header.chunk_size(c) * element_size(dtype)), scratch);
+  lossless::TensorDecoder(body, false).decode_all(elements, scratch);
 }
 
 }  // namespace gradwire::lossy

@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "frame/tensor_body.h"
 #include "lossy/codec/body.h"
+#include "lossy/codec/elements.h"
 #include "lossy/codec/packed.h"
 #include "lossy/select/parts.h"
 #include "stages/entropy/integer_array.h"
@@ -221,9 +222,8 @@ Body read_body(ByteSpan bytes, const BodyPlace& place, std::uint64_t max_output)
   body.sections.read(bytes.subspan(place.prelude), place.origin + place.prelude, kSections);
   ByteReader in = body.sections.required(Section::tensor).reader();
   body.header = frame::read_tensor_header(in);
-  const DType dtype = body.header.dtype;
-  const bool is_narrow = dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
-  if (body.header.elements == 0 || body.header.pipeline != frame::Pipeline::lossy || !is_narrow)
+  if (body.header.elements == 0 || body.header.pipeline != frame::Pipeline::lossy ||
+      !is_lossy_dtype(body.header.dtype))
     fail(ErrorKind::corrupt, "tensor: no lossy body of f32, bf16 or f16");
   if (body.header.bytes() > max_output)
     fail(ErrorKind::limit,

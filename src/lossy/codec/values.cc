@@ -4,10 +4,12 @@
 #include <cmath>
 #include <limits>
 
+#include "base/buckets.h"
 #include "base/clones.h"
 #include "base/fail.h"
-#include "base/half.h"
+#include "base/magnitude.h"
 #include "lossy/codec/body.h"
+#include "lossy/codec/elements.h"
 #include "lossy/quantise/levels.h"
 #include "lossy/quantise/narrow.h"
 
@@ -20,14 +22,6 @@ std::vector<T> aligned(ByteSpan symbols) {
   std::vector<T> words(symbols.size() / sizeof(T));
   if (!words.empty()) std::memcpy(words.data(), symbols.data(), words.size() * sizeof(T));
   return words;
-}
-
-GRADWIRE_CLONES bool all_finite(const float* values, std::size_t n) noexcept {
-  std::int32_t most = 0;
-  for (std::size_t i = 0; i < n; ++i)
-    most = std::max(
-        most, static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(values[i]) & 0x7fffffff));
-  return most < std::bit_cast<std::int32_t>(std::numeric_limits<float>::infinity());
 }
 
 /// Times a power of two, of which a double has all: one rounding, and never to an infinity.
@@ -46,22 +40,8 @@ void restore_floats(const ValueRule& rule, ByteSpan symbols, std::span<float> va
     const auto halves = aligned<std::uint16_t>(symbols);
     (rule.dtype == DType::bf16 ? from_bf16 : from_f16)(halves.data(), halves.size(), values.data());
   }
-  if (!all_finite(values.data(), values.size()))
-    fail(ErrorKind::corrupt, "values: an element that is infinite or NaN");
+  if (!all_finite(values)) fail(ErrorKind::corrupt, "values: an element that is infinite or NaN");
   if (rule.shift != 0) shift_all(values.data(), values.size(), std::ldexp(1.0, rule.shift));
-}
-
-/// Calls `use(begin, n, scale)` for every bucket.
-template <typename Use>
-void for_each_bucket(const ValueRule& rule, std::size_t n, std::span<const float> scales,
-                     const Use& use) {
-  const std::size_t step = rule.bucket == 0 ? n : static_cast<std::size_t>(rule.bucket);
-  std::size_t begin = 0;
-  for (const float scale : scales) {
-    const std::size_t length = std::min(step, n - begin);
-    use(begin, length, scale);
-    begin += length;
-  }
 }
 
 template <typename Symbol>
@@ -75,9 +55,10 @@ void restore_levels(const ValueRule& rule, std::span<const Symbol> symbols,
   };
   if (level(*ends.first) < -std::int64_t{rule.levels} || level(*ends.second) > rule.levels)
     fail(ErrorKind::corrupt, "values: a level beyond {} of {}", rule.levels, rule.levels);
-  for_each_bucket(rule, symbols.size(), scales, [&](std::size_t at, std::size_t n, float scale) {
-    from_levels(symbols.data() + at, n, map, scale, values.data() + at);
-  });
+  for_each_bucket(symbols.size(), static_cast<std::size_t>(rule.bucket),
+                  [&](std::size_t bucket, std::size_t at, std::size_t n) {
+                    from_levels(symbols.data() + at, n, map, scales[bucket], values.data() + at);
+                  });
 }
 
 /// Whether a symbol of 8 bits is no finite number.
@@ -91,9 +72,10 @@ void restore_octets(const ValueRule& rule, ByteSpan symbols, std::span<const flo
   if (std::ranges::any_of(symbols, [&](std::uint8_t s) { return is_special(rule.dtype, s); }))
     fail(ErrorKind::corrupt, "values: a symbol that is infinite or NaN");
   const auto decode = rule.dtype == DType::f8_e4m3 ? from_e4m3 : from_e5m2;
-  for_each_bucket(rule, symbols.size(), scales, [&](std::size_t at, std::size_t n, float scale) {
-    decode(symbols.data() + at, n, scale, values.data() + at);
-  });
+  for_each_bucket(symbols.size(), static_cast<std::size_t>(rule.bucket),
+                  [&](std::size_t bucket, std::size_t at, std::size_t n) {
+                    decode(symbols.data() + at, n, scales[bucket], values.data() + at);
+                  });
 }
 
 GRADWIRE_CLONES void look_up(const float* table, const std::uint8_t* symbols, std::size_t n,
@@ -109,9 +91,11 @@ void restore_entries(const ValueRule& rule, ByteSpan symbols, std::span<const fl
   if (largest >= rule.table.size())
     fail(ErrorKind::corrupt, "values: symbol {} found, the table has {} entries", largest,
          rule.table.size());
-  for_each_bucket(rule, symbols.size(), scales, [&](std::size_t at, std::size_t n, float scale) {
-    look_up(rule.table.data(), symbols.data() + at, n, scale, values.data() + at);
-  });
+  for_each_bucket(symbols.size(), static_cast<std::size_t>(rule.bucket),
+                  [&](std::size_t bucket, std::size_t at, std::size_t n) {
+                    look_up(rule.table.data(), symbols.data() + at, n, scales[bucket],
+                            values.data() + at);
+                  });
 }
 
 void check_scales(const ValueRule& rule, std::span<const float> scales, std::size_t n) {
@@ -148,33 +132,11 @@ void restore_values(const ValueRule& rule, ByteSpan symbols, std::span<const flo
   }
 }
 
-namespace {
-
-constexpr float kLargestBf16 = 0x1.fep127F;
-constexpr float kLargestF16 = 65504;
-
-void put(float value, DType dtype, std::uint8_t* elements, std::size_t i) noexcept {
-  if (dtype == DType::f32) return store(elements + 4 * i, value);
-  store(elements + 2 * i, to_half(value, dtype));
-}
-
-}  // namespace
-
-std::uint16_t to_half(float value, DType dtype) noexcept {
-  const float largest = dtype == DType::bf16 ? kLargestBf16 : kLargestF16;
-  const float fitting = std::isfinite(value) ? std::clamp(value, -largest, largest) : value;
-  return dtype == DType::bf16 ? gradwire::to_bf16(fitting) : gradwire::to_f16(fitting);
-}
-
 void place_values(const Selected& selected, DType dtype, std::span<std::uint8_t> elements) {
-  std::uint8_t* const out = elements.data();
-  if (selected.all) {
-    for (std::size_t i = 0; i < selected.values.size(); ++i) put(selected.values[i], dtype, out, i);
-    return;
-  }
+  if (selected.all) return from_floats(selected.values, dtype, elements);
   std::ranges::fill(elements, std::uint8_t{0});
   for (std::size_t i = 0; i < selected.values.size(); ++i)
-    put(selected.values[i], dtype, out, selected.indices[i]);
+    put_element(selected.values[i], dtype, selected.indices[i], elements.data());
 }
 
 }  // namespace gradwire::lossy

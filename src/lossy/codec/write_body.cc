@@ -127,10 +127,9 @@ BodyBytes write_body(const Outline& outline, const Coded& coded, BodyEnd end, st
     frame::write_section(Section::selected, memory.section, writer);
   if (coded.rule.has_scales() && k > 0) {
     memory.section.clear();
-    const ByteSpan scales(reinterpret_cast<const std::uint8_t*>(coded.scales.data()),
-                          coded.scales.size() * sizeof(float));
     const std::uint64_t count = coded.scales.size();
-    write_packed(DType::f32, {&count, 1}, scales, memory.encoder, memory.packed, memory.section);
+    write_packed(DType::f32, {&count, 1}, bytes_of(coded.scales), memory.encoder, memory.packed,
+                 memory.section);
     bytes.scales = memory.section.size();
     frame::write_section(Section::bucket_scales, memory.section, writer);
   }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/buckets.h"
 #include "base/fail.h"
 #include "lossy/gennorm/gennorm.h"
 #include "lossy/gennorm/loops.h"
@@ -37,9 +38,11 @@ void dequantise(const GennormSymbols& quantised, const GennormOptions& options,
     fail(kCorrupt, "gennorm: symbol {} found, the largest allowed is {}", most,
          alphabet(options) - 1);
   const std::shared_ptr<const Levels> levels = levels_of(options, quantised.model.level_row);
-  for_each_bucket(options, symbols.size(), [&](std::size_t bucket, std::size_t at, std::size_t n) {
-    from_levels(symbols.data() + at, n, *levels, quantised.scales[bucket], out.data() + at);
-  });
+  for_each_bucket(symbols.size(), options.bucket_values,
+                  [&](std::size_t bucket, std::size_t at, std::size_t n) {
+                    from_levels(symbols.data() + at, n, *levels, quantised.scales[bucket],
+                                out.data() + at);
+                  });
 }
 
 }  // namespace gradwire::lossy

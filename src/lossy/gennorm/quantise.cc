@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/buckets.h"
 #include "lossy/gennorm/gennorm.h"
 #include "lossy/gennorm/loops.h"
 #include "lossy/gennorm/scales.h"
@@ -12,7 +13,7 @@ namespace {
 /// symbol.
 template <typename Use>
 void for_each_scale(const GennormOptions& options, GennormSymbols& out, const Use& use) {
-  for_each_bucket(options, out.symbols.size(),
+  for_each_bucket(out.symbols.size(), options.bucket_values,
                   [&](std::size_t bucket, std::size_t begin, std::size_t n) {
                     const float scale = out.scales[bucket];
                     std::uint8_t* symbols = out.symbols.data() + begin;

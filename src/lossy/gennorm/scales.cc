@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/buckets.h"
 #include "lossy/gennorm/distribution.h"
 #include "lossy/gennorm/loops.h"
 
@@ -83,11 +84,12 @@ bool fit(std::span<const float> values, const GennormOptions& options, std::vect
   std::vector<BucketSums> buckets;
   bool finite = true;
   std::size_t nonzero = 0;
-  for_each_bucket(options, values.size(), [&](std::size_t, std::size_t begin, std::size_t n) {
-    buckets.push_back(measure(values.data() + begin, n));
-    finite = finite && std::isfinite(buckets.back().squares);
-    nonzero += buckets.back().count;
-  });
+  for_each_bucket(values.size(), options.bucket_values,
+                  [&](std::size_t, std::size_t begin, std::size_t n) {
+                    buckets.push_back(measure(values.data() + begin, n));
+                    finite = finite && std::isfinite(buckets.back().squares);
+                    nonzero += buckets.back().count;
+                  });
   if (!finite) return false;
   model = {};
   scales.assign(buckets.size(), 0);
@@ -97,9 +99,10 @@ bool fit(std::span<const float> values, const GennormOptions& options, std::vect
   }
   model.level_row = static_cast<std::uint8_t>(nearest_row(beta_of_ratio(common_ratio(buckets))));
   model.code_row = model.level_row;
-  for_each_bucket(options, values.size(), [&](std::size_t bucket, std::size_t at, std::size_t n) {
-    scales[bucket] = scale_of(values.subspan(at, n), buckets[bucket], options);
-  });
+  for_each_bucket(values.size(), options.bucket_values,
+                  [&](std::size_t bucket, std::size_t at, std::size_t n) {
+                    scales[bucket] = scale_of(values.subspan(at, n), buckets[bucket], options);
+                  });
   const auto zeros = static_cast<double>(values.size() - nonzero);
   model.zeros =
       static_cast<std::uint16_t>(zeros * 65535 / static_cast<double>(values.size()) + 0.5);

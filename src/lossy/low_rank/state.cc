@@ -1,8 +1,5 @@
 // The state as bytes: version (u8, 1), kind (u8), rows, columns, matrix_rank, steps (varints), then
 // the factor that the next step starts from: f32, column after column.
-#include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "base/fail.h"
@@ -12,23 +9,10 @@ namespace gradwire::lossy {
 namespace {
 
 constexpr std::uint8_t kVersion = 1;
+constexpr float kLimit = 0x1p120F;  // of a factor as `finish` takes it
 constexpr const char* kKindNames[] = {"powersgd", "acpsgd"};
 
 const char* name_of(std::uint8_t kind) { return kind < 2 ? kKindNames[kind] : "unknown"; }
-
-/// A factor as `finish` takes it.
-std::vector<float> read_factor(ByteReader& reader, std::size_t n) {
-  const std::size_t at = reader.offset();
-  const ByteSpan bytes = reader.bytes("low_rank state, factor", n * sizeof(float));
-  std::vector<float> factor(n);
-  std::memcpy(factor.data(), bytes.data(), bytes.size());
-  const auto bad =
-      std::ranges::find_if(factor, [](float value) { return !(std::fabs(value) < 0x1p120F); });
-  if (bad != factor.end())
-    fail(ErrorKind::corrupt, "low_rank state, factor at byte {}: value {} is {}", at,
-         bad - factor.begin(), *bad);
-  return factor;
-}
 
 }  // namespace
 
@@ -41,7 +25,7 @@ Bytes LowRank::save() const {
   out.varint(view_.columns);
   out.varint(matrix_rank_);
   out.varint(steps_);
-  out.bytes({reinterpret_cast<const std::uint8_t*>(warm_.data()), warm_.size() * sizeof(float)});
+  out.bytes(bytes_of(warm_));
   return bytes;
 }
 
@@ -72,7 +56,8 @@ void LowRank::load(ByteSpan bytes) {
   const std::uint64_t steps =
       reader.count("low_rank state, steps", std::numeric_limits<std::int64_t>::max() - 1);
   const bool right = options_.kind == LowRankKind::powersgd || steps % 2 == 0;
-  std::vector<float> warm = read_factor(reader, matrix_rank_ * side(right));
+  std::vector<float> warm =
+      read_floats(reader, "low_rank state, factor", matrix_rank_ * side(right), kLimit);
   reader.expect_end("low_rank state");
   warm_ = std::move(warm);
   steps_ = steps;

@@ -5,17 +5,13 @@
 
 #include "base/clones.h"
 #include "base/fail.h"
-#include "base/half.h"
 #include "base/hash.h"
+#include "lossy/codec/elements.h"
 
 namespace gradwire::lossy {
 namespace {
 
 using feedback::FeedbackKind;
-
-ByteSpan bytes_of(std::string_view text) noexcept {
-  return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
-}
 
 feedback::FeedbackOptions feedback_of(const Recipe& recipe, unsigned world, bool is_dense) {
   feedback::FeedbackOptions options = recipe.feedback;
@@ -33,15 +29,6 @@ LowRankOptions low_rank_of(const Recipe& recipe, std::uint64_t name_hash) {
 
 GRADWIRE_CLONES void multiply(float* values, std::size_t n, float factor) noexcept {
   for (std::size_t i = 0; i < n; ++i) values[i] *= factor;
-}
-
-void to_elements(std::span<const float> values, DType dtype, Bytes& elements) {
-  elements.resize(values.size() * element_size(dtype));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (dtype == DType::f32) store(elements.data() + 4 * i, values[i]);
-    if (dtype == DType::bf16) store(elements.data() + 2 * i, to_bf16(values[i]));
-    if (dtype == DType::f16) store(elements.data() + 2 * i, to_f16(values[i]));
-  }
 }
 
 }  // namespace
@@ -87,8 +74,8 @@ void TensorCoder::select_elements(std::span<const float> values, const CoderStep
   select(values, options, sidco_, memory.select, sent_);
 }
 
-std::span<const float> TensorCoder::gather(std::span<const float> values,
-                                           CoderMemory& memory) const {
+std::span<const float> TensorCoder::chosen_values(std::span<const float> values,
+                                                  CoderMemory& memory) const {
   if (recipe_.select.selector == Selector::all) return values;
   memory.gathered.resize(sent_.size());
   for (std::size_t i = 0; i < sent_.size(); ++i) memory.gathered[i] = values[sent_[i]];
@@ -102,7 +89,8 @@ std::span<const float> TensorCoder::gather(std::span<const float> values,
 BodyBytes TensorCoder::encode_exact(std::span<const float> gradient,
                                     std::span<const std::uint64_t> shape, DType dtype, BodyEnd end,
                                     CoderMemory& memory, Bytes& out) const {
-  to_elements(gradient, dtype, memory.coded.symbols);
+  memory.coded.symbols.resize(gradient.size() * element_size(dtype));
+  from_floats(gradient, dtype, memory.coded.symbols);
   CompressOptions options;
   options.checksum = end != BodyEnd::none && end != BodyEnd::bare;
   const std::size_t before = out.size();
@@ -122,7 +110,7 @@ BodyBytes TensorCoder::encode(std::span<const float> gradient, DType dtype, cons
     return encode_exact(gradient, shape_, dtype, end, memory, out);
   }
   select_elements(*values, step, memory);
-  const std::span<const float> chosen = gather(*values, memory);
+  const std::span<const float> chosen = chosen_values(*values, memory);
   const bool shared = recipe_.select.selector == Selector::random_k;
   if (!code_values(chosen, recipe_.values, {seed_of(step.step, false), 0}, memory.codes,
                    memory.coded))
@@ -135,7 +123,7 @@ BodyBytes TensorCoder::encode(std::span<const float> gradient, DType dtype, cons
     outline.seed = seed_of(step.step, true);
   }
   const BodyBytes bytes = write_body(outline, memory.coded, end, out.size(), memory.body, out);
-  if (feedback_.options().kind == FeedbackKind::none) return bytes;
+  if (!has_feedback()) return bytes;
   values_.resize(chosen.size());
   restore_values(memory.coded.rule, memory.coded.symbols, memory.coded.scales, values_);
   pending_ = all ? Pending::all : Pending::some;

@@ -83,6 +83,8 @@ class TensorCoder {
   std::span<const std::uint32_t> choose(std::span<const float> values, const CoderStep& step,
                                         CoderMemory& memory);
   std::span<const std::uint32_t> chosen() const noexcept { return sent_; }
+  /// Those elements of the values; scaled, where the recipe says so.
+  std::span<const float> chosen_values(std::span<const float> values, CoderMemory& memory) const;
   /// What receivers decode of all elements, or of the chosen ones.
   void note_sent(std::span<const float> decoded);
   void note_chosen_sent(std::span<const float> decoded);
@@ -136,7 +138,6 @@ class TensorCoder {
   enum class Pending : std::uint8_t { nothing, all, some };
 
   void select_elements(std::span<const float> values, const CoderStep& step, CoderMemory& memory);
-  std::span<const float> gather(std::span<const float> values, CoderMemory& memory) const;
   void take_server_errors(std::span<const TensorCoder* const> old, unsigned rank);
   std::vector<float> fold_server_error(std::span<const Range> owned, const CoderStep& step,
                                        std::vector<float>& gradient) const;

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/fail.h"
+#include "base/magnitude.h"
 #include "lossy/method/coder.h"
 
 namespace gradwire::lossy {
@@ -12,10 +13,6 @@ using feedback::FeedbackKind;
 
 /// Draws of means are others than those of gradients.
 constexpr std::uint64_t kMeans = 0x6d65616e73;
-
-bool is_finite(std::span<const float> values) noexcept {
-  return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
-}
 
 }  // namespace
 
@@ -42,7 +39,7 @@ void TensorCoder::begin_parts(std::span<const float> gradient, const CoderStep& 
                               std::span<const Range> owned) {
   commit();
   goes_exactly_ = false;
-  if (is_dense(step.step) || feedback_.options().kind == FeedbackKind::none) return;
+  if (is_dense(step.step) || !has_feedback()) return;
   std::vector<float> whole, kept;
   if (!server_error_.empty()) {
     whole.assign(gradient.begin(), gradient.end());
@@ -71,11 +68,10 @@ BodyBytes TensorCoder::encode_part(const Range& part, std::span<const float> gra
   const std::uint64_t n = part.n;
   if (is_dense(step.step) || goes_exactly_)
     return encode_exact(gradient, {&n, 1}, dtype, BodyEnd::none, memory, out);
-  const bool has_feedback = feedback_.options().kind != FeedbackKind::none;
   const std::span<const float> values =
-      has_feedback ? feedback_.error().subspan(part.first, part.n) : gradient;
+      has_feedback() ? feedback_.error().subspan(part.first, part.n) : gradient;
   const BodyBytes bytes = write_part(part, dtype, seed_of(step.step, false), values, memory, out);
-  if (!has_feedback) return bytes;
+  if (!has_feedback()) return bytes;
   restore_values(memory.coded.rule, memory.coded.symbols, memory.coded.scales,
                  std::span(values_).subspan(part.first, part.n));
   pending_ = Pending::all;
@@ -92,7 +88,7 @@ BodyBytes TensorCoder::encode_mean(const Range& part, std::span<const float> mea
   const float ratio = error_ratio(step);
   if (!server_error_.empty())
     for (std::size_t i = 0; i < part.n; ++i) values[i] += ratio * server_error_[part.first + i];
-  if (!is_finite(values)) return write_part(part, dtype, seed, mean, memory, out);
+  if (!all_finite(values)) return write_part(part, dtype, seed, mean, memory, out);
   const BodyBytes bytes = write_part(part, dtype, seed, values, memory, out);
   std::vector<float> sent(part.n);
   restore_values(memory.coded.rule, memory.coded.symbols, memory.coded.scales, sent);

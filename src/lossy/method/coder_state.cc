@@ -1,5 +1,4 @@
 // A coder's state as bytes, and dealt out anew.
-#include <algorithm>
 #include <cmath>
 
 #include "base/fail.h"
@@ -12,20 +11,16 @@ constexpr std::uint8_t kVersion = 1;
 
 void write_floats(std::span<const float> values, ByteWriter& out) {
   out.varint(values.size());
-  out.bytes({reinterpret_cast<const std::uint8_t*>(values.data()), values.size_bytes()});
+  out.bytes(bytes_of(values));
 }
 
-std::vector<float> read_floats(ByteReader& in, const char* field, std::size_t wanted) {
+/// None, or as many as the tensor has.
+std::vector<float> read_buffer(ByteReader& in, const char* field, std::size_t wanted) {
   const std::size_t count = static_cast<std::size_t>(in.varint(field));
   if (count != 0 && count != wanted)
     fail(ErrorKind::invalid_argument, "{}: {} values in the state, the tensor has {}", field, count,
          wanted);
-  const ByteSpan bytes = in.bytes(field, count * sizeof(float));
-  std::vector<float> values(count);
-  if (count > 0) std::memcpy(values.data(), bytes.data(), bytes.size());
-  if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); }))
-    fail(ErrorKind::corrupt, "{}: a value in the state is not finite", field);
-  return values;
+  return read_floats(in, field, count);
 }
 
 SidcoState read_sidco(ByteReader& in) {
@@ -77,8 +72,8 @@ void TensorCoder::load(ByteSpan bytes) {
   TensorCoder fresh(recipe_, name_, shape_, rank_, world_);
   fresh.feedback_.load(in.bytes("feedback", static_cast<std::size_t>(in.varint("feedback"))));
   fresh.sidco_ = read_sidco(in);
-  fresh.dense_momentum_ = read_floats(in, "momentum", elements());
-  fresh.server_error_ = read_floats(in, "server error", elements());
+  fresh.dense_momentum_ = read_buffer(in, "momentum", elements());
+  fresh.server_error_ = read_buffer(in, "server error", elements());
   const ByteSpan factors = in.bytes("factors", static_cast<std::size_t>(in.varint("factors")));
   if (fresh.low_rank_) fresh.low_rank_->load(factors);
   in.expect_end("state");

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/buckets.h"
 #include "base/clones.h"
 #include "base/fail.h"
 #include "lossy/quantise/levels.h"
@@ -76,26 +77,15 @@ LevelMap level_map(const QuantiseOptions& options, std::uint32_t terms) noexcept
   return {1, count * levels, levels};
 }
 
-/// Calls `use(scale, begin, n)` for every bucket.
-template <typename Use>
-void for_each_scale(const Quantised& quantised, const QuantiseOptions& options, const Use& use) {
-  const std::size_t n = quantised.size();
-  const std::size_t step = options.bucket_values == 0 ? n : options.bucket_values;
-  std::size_t begin = 0;
-  for (const float scale : quantised.scales) {
-    const std::size_t length = std::min(step, n - begin);
-    use(scale, begin, length);
-    begin += length;
-  }
-}
-
 void restore_levels(const Quantised& quantised, const QuantiseOptions& options, float* out) {
   const LevelMap map = level_map(options, quantised.terms);
   std::visit(
       [&](const auto& symbols) {
-        for_each_scale(quantised, options, [&](float scale, std::size_t at, std::size_t n) {
-          from_levels(symbols.data() + at, n, map, scale, out + at);
-        });
+        for_each_bucket(symbols.size(), options.bucket_values,
+                        [&](std::size_t bucket, std::size_t at, std::size_t n) {
+                          from_levels(symbols.data() + at, n, map, quantised.scales[bucket],
+                                      out + at);
+                        });
       },
       quantised.symbols);
 }
@@ -103,9 +93,10 @@ void restore_levels(const Quantised& quantised, const QuantiseOptions& options, 
 void restore_octets(const Quantised& quantised, const QuantiseOptions& options, float* out) {
   const auto decode = options.kind == e4m3 ? from_e4m3 : from_e5m2;
   const auto& symbols = std::get<Octets>(quantised.symbols);
-  for_each_scale(quantised, options, [&](float scale, std::size_t at, std::size_t n) {
-    decode(symbols.data() + at, n, scale, out + at);
-  });
+  for_each_bucket(symbols.size(), options.bucket_values,
+                  [&](std::size_t bucket, std::size_t at, std::size_t n) {
+                    decode(symbols.data() + at, n, quantised.scales[bucket], out + at);
+                  });
 }
 
 void restore_words(const Quantised& quantised, QuantiserKind kind, float* out) {

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <limits>
 
+#include "base/buckets.h"
 #include "base/fail.h"
+#include "base/magnitude.h"
 #include "lossy/quantise/levels.h"
 #include "lossy/quantise/narrow.h"
 #include "lossy/quantise/scales.h"
@@ -15,9 +17,6 @@ namespace {
 
 using enum QuantiserKind;
 
-/// Draws of one upper half of the index: see RandomKey.
-constexpr std::uint64_t kKeyDraws = std::uint64_t{1} << 32;
-
 float to_scale(double scale) noexcept {
   return static_cast<float>(std::min<double>(scale, std::numeric_limits<float>::max()));
 }
@@ -25,7 +24,7 @@ float to_scale(double scale) noexcept {
 /// The scale of one bucket; not finite if a value is not.
 float measure_bucket(const float* values, std::size_t n, const QuantiseOptions& options) noexcept {
   const auto count = static_cast<double>(n);
-  const auto largest = std::bit_cast<float>(largest_magnitude_bits(values, n));
+  const auto largest = std::bit_cast<float>(largest_magnitude_bits({values, n}));
   if (!std::isfinite(largest)) return largest;
   switch (options.kind) {
     case uniform:
@@ -39,31 +38,6 @@ float measure_bucket(const float* values, std::size_t n, const QuantiseOptions& 
           double{largest}, options.clip_deviations * std::sqrt(sum_of_squares(values, n) / count)));
     default:
       return largest;
-  }
-}
-
-bool all_finite(std::span<const float> values) noexcept {
-  return largest_magnitude_bits(values.data(), values.size()) < kInfinityBits;
-}
-
-/// Calls `use(bucket, begin, n)` for every bucket of n values.
-template <typename Use>
-void for_each_bucket(const QuantiseOptions& options, std::size_t n, const Use& use) {
-  const std::size_t step = options.bucket_values == 0 ? n : options.bucket_values;
-  std::size_t bucket = 0;
-  for (std::size_t begin = 0; begin < n; begin += std::min(step, n - begin))
-    use(bucket++, begin, std::min(step, n - begin));
-}
-
-/// Calls `use(begin, n, key, first)` for parts whose draws have one key.
-template <typename Use>
-void for_each_key(const Draws& draws, std::size_t begin, std::size_t n, const Use& use) {
-  for (std::size_t done = 0; done < n;) {
-    const std::uint64_t draw = draws.first + begin + done;
-    const auto left =
-        static_cast<std::size_t>(std::min<std::uint64_t>(n - done, kKeyDraws - draw % kKeyDraws));
-    use(begin + done, left, RandomKey(draws.seed, draw), static_cast<std::uint32_t>(draw));
-    done += left;
   }
 }
 
@@ -82,14 +56,16 @@ void quantise_levels(std::span<const float> values, const QuantiseOptions& optio
   const bool is_uniform = options.kind == uniform;
   const auto levels = is_uniform ? static_cast<std::int32_t>(options.levels) : 1;
   const bool random = !is_uniform || options.rounding == Rounding::random;
-  for_each_bucket(options, values.size(), [&](std::size_t bucket, std::size_t at, std::size_t n) {
-    const float scale = out.scales[bucket];
-    for_each_key(draws, at, n,
-                 [&](std::size_t begin, std::size_t m, const RandomKey& key, std::uint32_t first) {
-                   to_levels(values.data() + begin, {m, scale, levels, random, key, first},
-                             symbols.data() + begin);
-                 });
-  });
+  for_each_bucket(
+      values.size(), options.bucket_values, [&](std::size_t bucket, std::size_t at, std::size_t n) {
+        const float scale = out.scales[bucket];
+        for_each_key(
+            draws, at, n,
+            [&](std::size_t begin, std::size_t m, const RandomKey& key, std::uint32_t first) {
+              to_levels(values.data() + begin, {m, scale, levels, random, key, first},
+                        symbols.data() + begin);
+            });
+      });
 }
 
 void quantise_octets(std::span<const float> values, const QuantiseOptions& options,
@@ -97,9 +73,10 @@ void quantise_octets(std::span<const float> values, const QuantiseOptions& optio
   std::vector<std::uint8_t>& symbols = symbols_of<std::uint8_t>(out);
   symbols.resize(values.size());
   const auto encode = options.kind == e4m3 ? to_e4m3 : to_e5m2;
-  for_each_bucket(options, values.size(), [&](std::size_t bucket, std::size_t at, std::size_t n) {
-    encode(values.data() + at, n, out.scales[bucket], symbols.data() + at);
-  });
+  for_each_bucket(values.size(), options.bucket_values,
+                  [&](std::size_t bucket, std::size_t at, std::size_t n) {
+                    encode(values.data() + at, n, out.scales[bucket], symbols.data() + at);
+                  });
 }
 
 void quantise_words(std::span<const float> values, const QuantiseOptions& options,
@@ -156,9 +133,10 @@ bool measure_scales(std::span<const float> values, const QuantiseOptions& option
   check_options(options);
   scales.clear();
   if (scale_count(options, values.size()) == 0) return all_finite(values);
-  for_each_bucket(options, values.size(), [&](std::size_t, std::size_t at, std::size_t n) {
-    scales.push_back(measure_bucket(values.data() + at, n, options));
-  });
+  for_each_bucket(values.size(), options.bucket_values,
+                  [&](std::size_t, std::size_t at, std::size_t n) {
+                    scales.push_back(measure_bucket(values.data() + at, n, options));
+                  });
   if (std::ranges::all_of(scales, [](float scale) { return std::isfinite(scale); })) return true;
   scales.clear();
   return false;

@@ -7,6 +7,7 @@
 
 #include "base/clones.h"
 #include "base/fail.h"
+#include "base/magnitude.h"
 
 namespace gradwire::lossy {
 namespace {
@@ -15,13 +16,6 @@ constexpr std::int32_t kInfinity = 0x7f800000;
 constexpr float kLargestFloat = std::numeric_limits<float>::max();
 constexpr int kFinestExponent = -149;   // of the smallest subnormal float
 constexpr int kCoarsestExponent = 127;  // of the largest power of two
-
-GRADWIRE_CLONES std::int32_t largest(const float* values, std::size_t n) noexcept {
-  std::int32_t most = 0;
-  for (std::size_t i = 0; i < n; ++i)
-    most = std::max(most, std::bit_cast<std::int32_t>(values[i]) & 0x7fffffff);
-  return most;
-}
 
 /// Of the bits of magnitudes, the largest before clipping to `clip` comes back.
 GRADWIRE_CLONES std::int32_t round_all(const float* values, std::size_t n, double per_step,
@@ -75,7 +69,7 @@ void check_call(std::size_t values, const IntegerGrid& grid, std::size_t integer
 }  // namespace
 
 std::int64_t measure_magnitude(std::span<const float> values) noexcept {
-  return largest(values.data(), values.size());
+  return largest_magnitude_bits(values);
 }
 
 std::optional<IntegerGrid> grid_for(std::int64_t magnitude, std::uint32_t most) {

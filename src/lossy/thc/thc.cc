@@ -25,18 +25,6 @@ void check_norms(std::span<const float> norms, const PowerBlocks& blocks) {
        bad - norms.begin());
 }
 
-/// Calls `use(begin, n, key, first)` for parts of a block whose draws have one key.
-template <typename Use>
-void for_each_key(const Draws& draws, const PowerBlocks::Block& block, const Use& use) {
-  constexpr std::uint64_t kKeyDraws = std::uint64_t{1} << 32;
-  for (std::size_t done = 0; done < block.size;) {
-    const std::uint64_t draw = draws.first + block.begin + done;
-    const std::size_t n = std::min<std::uint64_t>(block.size - done, kKeyDraws - draw % kKeyDraws);
-    use(block.begin + done, n, RandomKey(draws.seed, draw), static_cast<std::uint32_t>(draw));
-    done += n;
-  }
-}
-
 }  // namespace
 
 bool measure_norms(std::span<const float> values, const PowerBlocks& blocks,
@@ -86,7 +74,7 @@ void TableQuantiser::quantise(std::span<const float> rotated, const PowerBlocks&
     const double units = table_.top / (2 * table_.limit);
     const auto per_norm = static_cast<float>(std::sqrt(static_cast<double>(block.size)) * units);
     const float norm = norms[k] > 0 ? norms[k] : 1;  // all values are zero
-    for_each_key(draws, block,
+    for_each_key(draws, block.begin, block.size,
                  [&](std::size_t at, std::size_t n, const RandomKey& key, std::uint32_t first) {
                    to_indices(&rotated[at], {n, norm, per_norm, top, key, first}, cells_.data(),
                               &indices[at]);
