@@ -106,6 +106,31 @@ TEST(LossyState, FeedbackOnBothSidesKeepsWhatIsMissingSmall) {
   EXPECT_LT(drift(fewer, 40, 120, again), 3 * early);
 }
 
+TEST(LossyState, ErrorsOfMeansFollowTheirElementsToOtherOwners) {
+  const std::vector<LossyTensor> tensors{{"a", {64, 64}}, {"b", {64, 64}}};
+  const auto run = [&](bool moves) {
+    World ranks("onebit", 2, tensors);
+    Floats missing(ranks.n, 0.0F);
+    for (std::uint64_t step = 0; step < 120; ++step) {
+      const std::size_t turn = moves && step % 2 == 1 ? ranks.n / 2 : 0;  // b before a
+      const auto& first = tensors[turn > 0];
+      Floats mean(ranks.n, 0.0F);
+      for (unsigned r = 0; r < 2; ++r) {
+        ranks.buckets[r] =
+            LossyBucket(*ranks.states[r], 0, DType::f32, {first, tensors[turn == 0]});
+        ranks.data[r] = gradient(ranks.n, 1000 * step + r);
+        for (std::size_t i = 0; i < ranks.n; ++i) mean[i] += ranks.data[r][i] / 2;
+      }
+      ranks.exchange_all({});
+      for (const auto& state : ranks.states) state->end_step(true);
+      for (std::size_t i = 0; i < ranks.n; ++i)
+        missing[(i + turn) % ranks.n] += mean[i] - ranks.data[0][i];
+    }
+    return distance(missing, Floats(ranks.n, 0.0F));
+  };
+  EXPECT_LT(run(true), 1.5 * run(false));  // 1.2; 4.6 where a mean's error counts once, not twice
+}
+
 TEST(LossyState, ErrorsOfMeansAreNotLostWithAGradientThatIsRefused) {
   for (const std::string spec : {"onebit", "onebit(nan=pass)"}) {
     const std::vector<LossyTensor> tensors{{"a", {64, 64}}, {"b", {64, 64}}};
@@ -151,6 +176,19 @@ TEST(LossyState, AMomentumThatIsNotFiniteIsRefused) {
     other.load(saved);
     LossyBucket(other, 0, DType::f32, {{"bias", {40}}});
   });
+}
+
+TEST(LossyState, ExactTensorsHaveTheMethodsMomentum) {
+  for (const bool nesterov : {false, true}) {
+    World ranks(nesterov ? "dgc(momentum=0.5,nesterov=true)" : "dgc(momentum=0.5)", 2,
+                {{"bias", {40}}});
+    for (const float velocity : {1.0F, 1.5F, 1.75F}) {
+      ranks.data.assign(2, Floats(40, 1.0F));
+      ranks.exchange_all({});
+      for (const auto& state : ranks.states) state->end_step(true);
+      EXPECT_EQ(ranks.data[0], Floats(40, nesterov ? 0.5F * velocity + 1 : velocity));
+    }
+  }
 }
 
 TEST(LossyState, TheMomentumOfExactTensorsStaysFinite) {
