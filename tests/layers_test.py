@@ -34,6 +34,7 @@ for part in (
     "transform",
     "thc",
     "sketch",
+    "learned",
 ):
     ALLOWED[f"lossy/{part}"] = {"base"}
 ALLOWED["lossy/method"] = ALLOWED["lossy"] | {"lossy", "feedback"}  # puts the parts together

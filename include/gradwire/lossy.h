@@ -57,6 +57,14 @@ std::vector<std::uint8_t> compress_lossy(const TensorView& tensor, std::string_v
 
 // --- between ranks ---------------------------------------------------------------------
 
+/// What a learned method's network is trained on: the values of all ranks at the places of a step,
+/// of one bucket.
+struct LearningSample {
+  unsigned leader = 0;  ///< the rank whose largest elements these are
+  unsigned world = 1;
+  std::vector<float> values;  ///< (world, places), divided by the root mean square of the leader's
+};
+
 /// What one rank keeps of a model's parameters between steps, keyed by their names: errors,
 /// momenta, learned thresholds. Buckets of any cut refer to it.
 class LossyState {
@@ -82,6 +90,23 @@ class LossyState {
   /// the sum over ranks of what is kept stays what it was.
   static std::vector<std::uint8_t> merge(std::span<const std::vector<std::uint8_t>> old,
                                          unsigned rank, unsigned world);
+
+  // Of a learned method (lgc); others want nothing.
+
+  /// It has no network: the exchanges of a step leave samples.
+  bool wants_samples() const noexcept;
+  /// The mean of all ranks' codes is decoded (mode=ring).
+  bool learns_ring() const noexcept;
+  /// It has none, and the steps in which one was to be trained have ended. Steps go on without.
+  bool wants_network() const noexcept;
+  /// Those of the last step, on every rank the same; leaves none.
+  std::vector<LearningSample> take_samples();
+  /// Codes go by this network from now on (docs/exchange.md 9.4): to be called on all ranks,
+  /// between steps. Throws Error(corrupt | truncated | unsupported | limit) for bytes that are
+  /// none, Error(invalid_argument) where the method has no network; nothing is changed then.
+  void set_network(std::span<const std::uint8_t> bytes);
+  /// Nothing if there is none.
+  std::span<const std::uint8_t> network() const noexcept;
 
  private:
   friend class LossyBucket;

@@ -47,6 +47,26 @@ std::unique_ptr<Exchange> start_lossy(LossyBucket& bucket, const OutputBytes& da
   return bucket.reduce(span_of(data), step, {keep, learning_rate_ratio, gradient_norm});
 }
 
+/// (leader, values of shape (world, places)) by bucket.
+nb::list take_samples(LossyState& state) {
+  nb::list samples;
+  for (LearningSample& sample : state.take_samples()) {
+    auto* values = new std::vector<float>(std::move(sample.values));
+    const nb::capsule owner(values,
+                            [](void* p) noexcept { delete static_cast<std::vector<float>*>(p); });
+    const std::size_t world = sample.world;
+    samples.append(nb::make_tuple(
+        sample.leader,
+        nb::ndarray<nb::numpy, float>(values->data(), {world, values->size() / world}, owner)));
+  }
+  return samples;
+}
+
+nb::bytes network_of(const LossyState& state) {
+  const auto bytes = state.network();
+  return nb::bytes(bytes.data(), bytes.size());
+}
+
 }  // namespace
 
 void bind_lossy(nb::module_& module) {
@@ -59,6 +79,15 @@ void bind_lossy(nb::module_& module) {
       .def(
           "load", [](LossyState& state, const nb::bytes& bytes) { state.load(bytes_of(bytes)); },
           "state"_a)
+      .def_prop_ro("wants_samples", &LossyState::wants_samples)
+      .def_prop_ro("wants_network", &LossyState::wants_network)
+      .def("take_samples", &take_samples)
+      .def(
+          "set_network",
+          [](LossyState& state, const nb::bytes& network) { state.set_network(bytes_of(network)); },
+          "network"_a)
+      .def_prop_ro("network", &network_of)
+      .def_prop_ro("learns_ring", &LossyState::learns_ring)
       .def_static("merge", &merge_states, "states"_a, "rank"_a, "world"_a);
   nb::class_<LossyBucket>(module, "LossyBucket")
       .def("__init__", &make_lossy_bucket, "state"_a, "index"_a, "dtype"_a, "tensors"_a,

@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "exchange/flows.h"
 #include "exchange/lossy_gather.h"
+#include "exchange/lossy_learned.h"
 #include "exchange/lossy_low_rank.h"
 #include "exchange/lossy_owners.h"
 #include "exchange/lossy_sketch_sum.h"
@@ -40,7 +41,8 @@ struct LossyBucket::State {
   exchange::Place place;           ///< of no step yet
   Roles roles;
   Rooms to_all, to_owners, from_owners;
-  exchange::RoundBuckets rounds;  ///< of the other ways
+  exchange::RoundBuckets rounds;     ///< of the other ways
+  exchange::RoundRooms round_rooms;  ///< of learned
 
   void reset_rooms();
   /// Nothing where the method's way has no rounds.
@@ -53,7 +55,6 @@ struct LossyBucket::State {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x314c5747;  // "GWL1"
-constexpr std::size_t kFirstRoom = 4096;
 enum Phase : std::uint8_t { kToOwners = 1, kFromOwners = 2, kToAll = 3 };
 
 /// A number that stands for tensors: the lists themselves may be long.
@@ -110,9 +111,9 @@ std::vector<LossyPart> parts_of(LossyParameters& shared, const std::vector<Lossy
 void LossyBucket::State::reset_rooms() {
   to_all = to_owners = from_owners = {};
   for (auto& [layout, bucket] : rounds) bucket.reset();
+  round_rooms.clear();
   const auto first_room = [](const std::vector<LossyPiece>& list) {
-    const std::size_t most = list.empty() ? 0 : list.front().bound;
-    return static_cast<std::uint32_t>(std::min(exchange::kPieceHeader + most, kFirstRoom));
+    return exchange::first_room(list.empty() ? 0 : list.front().bound);
   };
   for (unsigned p = 0; p < shared.world; ++p) {
     to_all.send.push_back(first_room(pieces));
@@ -166,6 +167,10 @@ std::unique_ptr<Exchange> LossyBucket::State::in_rounds(const exchange::LossyWor
       return std::make_unique<exchange::TableSumRounds>(work, tensors, at, *shared.table);
     case lossy::Way::sketch_sum:
       return std::make_unique<exchange::SketchSumRounds>(work, tensors, at);
+    case lossy::Way::learned:
+      if (shared.learned.network) at.place.agreement ^= shared.learned.network->hash();
+      return std::make_unique<exchange::LearnedRounds>(work, tensors, at, round_rooms,
+                                                       shared.learned);
     default:
       return nullptr;
   }
@@ -198,6 +203,7 @@ LossyBucket::LossyBucket(LossyState& state, std::uint32_t index, DType dtype,
                          {},
                          {},
                          {},
+                         {},
                          {}});
   state_->reset_rooms();
 }
@@ -214,8 +220,10 @@ unsigned LossyBucket::world() const noexcept { return state_->shared.world; }
 
 std::string LossyBucket::agreement(const LossyStep& facts) const {
   const std::string keep = facts.keep ? formatted("{}", *facts.keep) : "as the method says";
+  const auto& network = state_->shared.learned.network;
+  const std::string learned = network ? formatted("network {:016x}\n", network->hash()) : "";
   return state_->agreement + formatted("step {}\n", state_->shared.step) +
-         formatted("keep {}\n", keep);
+         formatted("keep {}\n", keep) + learned;
 }
 
 void LossyBucket::reset() { state_->reset_rooms(); }

@@ -11,24 +11,30 @@ namespace {
 using Loaded = exchange::LossyParameters::Loaded;
 
 constexpr std::uint32_t kMagic = 0x534c5747;  // "GWLS"
-constexpr std::uint8_t kVersion = 1;
+constexpr std::uint8_t kVersion = 2;
 
 /// A state as it lies in bytes.
 struct Saved {
   std::string spec;
   unsigned rank = 0, world = 1;
   std::uint64_t step = 0;
+  Bytes network;
   std::map<std::string, Loaded, std::less<>> tensors;
 };
 
-std::string read_text(ByteReader& in, const char* field) {
+Bytes read_bytes(ByteReader& in, const char* field) {
   const ByteSpan bytes = in.bytes(field, static_cast<std::size_t>(in.count(field, in.left())));
   return {bytes.begin(), bytes.end()};
 }
 
-void write_text(std::string_view text, ByteWriter& out) {
-  out.varint(text.size());
-  out.bytes(bytes_of(text));
+std::string read_text(ByteReader& in, const char* field) {
+  const Bytes bytes = read_bytes(in, field);
+  return {bytes.begin(), bytes.end()};
+}
+
+void write_bytes(ByteSpan bytes, ByteWriter& out) {
+  out.varint(bytes.size());
+  out.bytes(bytes);
 }
 
 Saved parse(ByteSpan bytes) {
@@ -42,6 +48,7 @@ Saved parse(ByteSpan bytes) {
   saved.rank = static_cast<unsigned>(in.count("rank", UINT32_MAX));
   saved.world = static_cast<unsigned>(in.count("world", UINT32_MAX));
   saved.step = in.varint("step");
+  saved.network = read_bytes(in, "network");
   const std::uint64_t count = in.count("tensors", in.left());
   for (std::uint64_t i = 0; i < count; ++i) {
     std::string name = read_text(in, "name");
@@ -49,9 +56,7 @@ Saved parse(ByteSpan bytes) {
     tensor.shape.resize(static_cast<std::size_t>(in.count("dimensions", 32)));
     for (std::uint64_t& dim : tensor.shape) dim = in.varint("dim");
     tensor.is_exact = in.count("exact", 1) != 0;
-    const ByteSpan state =
-        in.bytes("tensor", static_cast<std::size_t>(in.count("tensor", in.left())));
-    tensor.state.assign(state.begin(), state.end());
+    tensor.state = read_bytes(in, "tensor");
     if (!saved.tensors.emplace(std::move(name), std::move(tensor)).second)
       fail(ErrorKind::corrupt, "state: a name stands there twice");
   }
@@ -64,18 +69,18 @@ Bytes serialise(const Saved& saved) {
   ByteWriter out(bytes);
   out.u32(kMagic);
   out.u8(kVersion);
-  write_text(saved.spec, out);
+  write_bytes(bytes_of(saved.spec), out);
   out.varint(saved.rank);
   out.varint(saved.world);
   out.varint(saved.step);
+  write_bytes(saved.network, out);
   out.varint(saved.tensors.size());
   for (const auto& [name, tensor] : saved.tensors) {
-    write_text(name, out);
+    write_bytes(bytes_of(name), out);
     out.varint(tensor.shape.size());
     for (const std::uint64_t dim : tensor.shape) out.varint(dim);
     out.varint(tensor.is_exact);
-    out.varint(tensor.state.size());
-    out.bytes(tensor.state);
+    write_bytes(tensor.state, out);
   }
   return bytes;
 }
@@ -112,6 +117,8 @@ void check_ranks(const std::vector<Saved>& ranks) {
       fail(ErrorKind::invalid_argument,
            "merge: rank {} has {} tensors after step {}, rank 0 has {} after step {}", r,
            one.tensors.size(), one.step, first.tensors.size(), first.step);
+    if (one.network != first.network)
+      fail(ErrorKind::invalid_argument, "merge: ranks 0 and {} have not the same network", r);
   }
 }
 
@@ -162,8 +169,38 @@ void LossyState::end_step(bool applied) {
   if (applied) ++state_->step;
 }
 
+bool LossyState::wants_samples() const noexcept {
+  return state_->recipe.way == lossy::Way::learned && !state_->learned.network;
+}
+
+bool LossyState::learns_ring() const noexcept {
+  return state_->recipe.way == lossy::Way::learned && state_->recipe.learned.is_ring;
+}
+
+bool LossyState::wants_network() const noexcept {
+  const lossy::Recipe& recipe = state_->recipe;
+  return wants_samples() && state_->step >= recipe.start + recipe.learned.learn;
+}
+
+std::vector<LearningSample> LossyState::take_samples() {
+  return std::exchange(state_->learned.samples, {});
+}
+
+void LossyState::set_network(std::span<const std::uint8_t> bytes) {
+  if (state_->recipe.way != lossy::Way::learned)
+    fail(ErrorKind::invalid_argument, "network: {} has none", state_->recipe.name);
+  state_->learned.network.emplace(lossy::Network(bytes));
+  state_->learned.samples.clear();
+}
+
+std::span<const std::uint8_t> LossyState::network() const noexcept {
+  if (!state_->learned.network) return {};
+  return state_->learned.network->bytes();
+}
+
 std::vector<std::uint8_t> LossyState::save() const {
-  Saved saved{state_->recipe.canonical, state_->rank, state_->world, state_->step, {}};
+  Saved saved{state_->recipe.canonical, state_->rank, state_->world, state_->step, {}, {}};
+  saved.network.assign(network().begin(), network().end());
   for (const auto& [name, coder] : state_->coders)
     saved.tensors.emplace(
         name, Loaded{{coder.shape().begin(), coder.shape().end()}, coder.is_exact(), coder.save()});
@@ -179,6 +216,8 @@ void LossyState::load(std::span<const std::uint8_t> bytes) {
          "state: it is that of rank {} of {}, this is rank {} of {}; merge() makes states for "
          "another number of ranks",
          saved.rank, saved.world, state_->rank, state_->world);
+  std::optional<lossy::Network> network;
+  if (!saved.network.empty()) network.emplace(saved.network);
   // All of it is read before anything is replaced. Tensors that buckets refer to stay where they
   // are, so that the references hold.
   std::vector<std::pair<lossy::TensorCoder*, lossy::TensorCoder>> read;
@@ -197,6 +236,7 @@ void LossyState::load(std::span<const std::uint8_t> bytes) {
   for (auto& [coder, fresh] : read) *coder = std::move(fresh);
   state_->loaded = std::move(saved.tensors);
   state_->step = saved.step;
+  state_->learned = {std::move(network)};
 }
 
 std::vector<std::uint8_t> LossyState::merge(std::span<const std::vector<std::uint8_t>> old,
@@ -207,7 +247,7 @@ std::vector<std::uint8_t> LossyState::merge(std::span<const std::vector<std::uin
   for (const auto& bytes : old) ranks.push_back(parse(bytes));
   check_ranks(ranks);
   const lossy::Recipe recipe = lossy::parse_recipe(ranks.front().spec);
-  Saved merged{ranks.front().spec, rank, world, ranks.front().step, {}};
+  Saved merged{ranks.front().spec, rank, world, ranks.front().step, ranks.front().network, {}};
   for (const auto& [name, first] : ranks.front().tensors) {
     std::vector<lossy::TensorCoder> coders;
     for (unsigned r = 0; r < ranks.size(); ++r) {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "gradwire/lossy.h"
+#include "lossy/learned/network.h"
 #include "lossy/method/coder.h"
 #include "lossy/thc/lanes.h"
 #include "lossy/thc/thc.h"
@@ -16,6 +17,13 @@ namespace gradwire::exchange {
 
 /// The recipe of a tensor that may go exactly in all steps, whatever the method.
 lossy::Recipe recipe_of(lossy::Recipe method, bool is_exact);
+
+/// Of a learned method.
+struct LearnedState {
+  std::optional<lossy::Network> network{};
+  std::vector<LearningSample> samples{};  ///< of the last step that had any
+  std::uint64_t step = 0;                 ///< that step
+};
 
 struct LossyParameters {
   lossy::Recipe recipe;
@@ -31,6 +39,7 @@ struct LossyParameters {
   std::map<std::string, Loaded, std::less<>> loaded;
   lossy::CoderMemory memory;
   std::optional<lossy::TableQuantiser> table;  ///< of table_sum
+  LearnedState learned;
 
   /// The coder of a tensor, made when it is first named. Throws invalid_argument where the name
   /// stands for another shape, or was exact and is not now or the other way round.

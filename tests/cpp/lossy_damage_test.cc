@@ -69,7 +69,8 @@ TEST_P(Damage, IsSeenOrHarmlessAndTheNextStepGoesOn) {
 
 INSTANTIATE_TEST_SUITE_P(Ways, Damage,
                          ::testing::Values("dgc(keep=0.05)", "qsgd", "onebit", "qgz", "thc", "lhc",
-                                           "lhc(cells=0)", "powersgd", "acpsgd"));
+                                           "lhc(cells=0)", "powersgd", "acpsgd", "lgc",
+                                           "lgc(learn=0)", "lgc(learn=0,mode=server)"));
 
 /// The last step of a sketch's index: a single rank may see an error there, and the payload's
 /// length is not known to it.
@@ -92,7 +93,8 @@ TEST(LossyFailure, ARankWithoutAnIndexDoesNotLetTheOthersWait) {
 }
 
 TEST(LossyFailure, ARankThatGivesUpTakesTheOthersWithIt) {
-  for (const char* spec : {"topk", "onebit", "thc", "lhc", "powersgd", "acpsgd"}) {
+  for (const char* spec :
+       {"topk", "onebit", "thc", "lhc", "powersgd", "acpsgd", "lgc", "lgc(learn=0)"}) {
     World ranks(spec, 3, kTensors);
     ranks.step(1);
     for (unsigned r = 0; r < 3; ++r) ranks.data[r] = gradient(ranks.n, r);

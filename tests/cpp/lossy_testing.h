@@ -9,6 +9,7 @@
 #include "error_testing.h"
 #include "exchange/loopback.h"
 #include "gradwire/lossy.h"
+#include "learned_testing.h"
 
 namespace gradwire::testing {
 
@@ -41,12 +42,14 @@ inline Floats gradient(std::size_t n, std::uint64_t seed) {
   return values;
 }
 
-/// All ranks of a method, one bucket each.
+/// All ranks of a method, one bucket each. A learned method that wants a network from the start
+/// (learn=0) has one.
 struct World {
   World(const std::string& spec, unsigned world, const std::vector<LossyTensor>& tensors = kTensors)
       : n(count(tensors)), data(world) {
     for (unsigned r = 0; r < world; ++r) {
       states.push_back(std::make_unique<LossyState>(spec, r, world));
+      if (states[r]->wants_network()) states[r]->set_network(identity_network());
       buckets.emplace_back(*states[r], 0, DType::f32, tensors);
     }
   }

@@ -8,6 +8,7 @@
 #include "frame/tensor_body.h"
 #include "lossy/codec/body.h"
 #include "lossy/codec/elements.h"
+#include "lossy/codec/gaps.h"
 #include "lossy/codec/packed.h"
 #include "lossy/select/parts.h"
 #include "stages/entropy/integer_array.h"
@@ -171,21 +172,10 @@ void read_flagged(const Body& body, DecodeMemory& memory, Indices& indices) {
     if (memory.flags[i] != 0) indices[at++] = i;
 }
 
-void read_gaps(const Body& body, DecodeMemory& memory, Indices& indices) {
-  const frame::Span& span = body.sections[Section::selected];
-  const auto most = static_cast<std::int32_t>(body.header.elements - body.selected);
-  memory.gaps.resize(indices.size());
-  ByteReader in = span.reader();
-  entropy::read_integers(in, memory.gaps, 0, most, "selected");
+void read_gap_section(const Body& body, DecodeMemory& memory, Indices& indices) {
+  ByteReader in = body.sections[Section::selected].reader();
+  read_gaps(in, body.header.elements, "selected", memory.gaps, indices);
   in.expect_end("selected");
-  std::uint64_t next = 0;
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    next += static_cast<std::uint64_t>(memory.gaps[i]);
-    if (next >= body.header.elements)
-      fail(ErrorKind::corrupt, "selected at byte {}: gap {} leads to element {}, there are {}",
-           span.offset, i, next, body.header.elements);
-    indices[i] = static_cast<std::uint32_t>(next++);
-  }
 }
 
 void draw(const Body& body, DecodeMemory& memory, Indices& indices) {
@@ -205,7 +195,7 @@ void read_indices(const Body& body, DecodeMemory& memory, Indices& indices) {
     case Selection::flags:
       return read_flagged(body, memory, indices);
     case Selection::gaps:
-      return read_gaps(body, memory, indices);
+      return read_gap_section(body, memory, indices);
     case Selection::drawn:
       return draw(body, memory, indices);
   }

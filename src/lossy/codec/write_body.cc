@@ -4,6 +4,7 @@
 #include "base/fail.h"
 #include "base/hash.h"
 #include "lossy/codec/body.h"
+#include "lossy/codec/gaps.h"
 #include "lossy/codec/packed.h"
 #include "stages/entropy/integer_array.h"
 
@@ -15,15 +16,6 @@ using frame::Section;
 /// From this density on flags may be shorter than gaps: a coded bitmap takes an eighth of a bit an
 /// element at least.
 constexpr std::uint64_t kFlagsFrom = 24;
-
-void find_gaps(std::span<const std::uint32_t> indices, std::vector<std::int32_t>& gaps) {
-  gaps.resize(indices.size());
-  std::uint32_t next = 0;
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    gaps[i] = static_cast<std::int32_t>(indices[i] - next);
-    next = indices[i] + 1;
-  }
-}
 
 void write_flags(std::span<const std::uint32_t> indices, std::uint64_t n,
                  std::vector<std::uint8_t>& flags, Bytes& out) {
@@ -37,9 +29,8 @@ void write_flags(std::span<const std::uint32_t> indices, std::uint64_t n,
 Selection write_selected(std::span<const std::uint32_t> indices, std::uint64_t n,
                          BodyMemory& memory) {
   memory.section.clear();
-  find_gaps(indices, memory.gaps);
   ByteWriter gaps(memory.section);
-  entropy::write_distances(memory.gaps, gaps);
+  write_gaps(indices, memory.gaps, gaps);
   if (indices.size() * kFlagsFrom <= n) return Selection::gaps;
   memory.packed.clear();
   write_flags(indices, n, memory.flags, memory.packed);

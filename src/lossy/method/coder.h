@@ -83,6 +83,10 @@ class TensorCoder {
   std::span<const std::uint32_t> choose(std::span<const float> values, const CoderStep& step,
                                         CoderMemory& memory);
   std::span<const std::uint32_t> chosen() const noexcept { return sent_; }
+  /// Takes elements, ascending, that another rank has chosen.
+  void set_chosen(std::span<const std::uint32_t> indices) {
+    sent_.assign(indices.begin(), indices.end());
+  }
   /// Those elements of the values; scaled, where the recipe says so.
   std::span<const float> chosen_values(std::span<const float> values, CoderMemory& memory) const;
   /// What receivers decode of all elements, or of the chosen ones.

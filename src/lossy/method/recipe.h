@@ -27,6 +27,14 @@ enum class Way : std::uint8_t {
   low_rank,    ///< exact means of the factors of each matrix
   table_sum,   ///< integers of a table, after a rotation, summed as they are
   sketch_sum,  ///< sparse integers on a grid, summed by a sketch
+  learned,     ///< values at one rank's places, by a network's code
+};
+
+/// Of Way::learned.
+struct LearnedOptions {
+  bool is_ring = true;        ///< the mean of all ranks' codes is decoded; else the leader's code
+  std::uint64_t learn = 300;  ///< steps behind `start` after which a network is to be there
+  double innovation = 1e-5;   ///< not ring: share of the elements that a rank sends exactly
 };
 
 /// What happens to a gradient with a NaN or an infinity.
@@ -54,6 +62,7 @@ struct Recipe {
   TableOptions table{};
   std::size_t rotation = 1024;  ///< table_sum: values that are rotated together, a power of two
   SketchOptions sketch{};
+  LearnedOptions learned{};
   unsigned grid_bits = 16;  ///< sketch_sum: of an integer, with its sign
   NonFinite non_finite = NonFinite::refuse;
   std::uint64_t dense_below = 0;  ///< tensors of fewer elements go exactly

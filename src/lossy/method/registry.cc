@@ -36,7 +36,8 @@ QuantiseOptions& quantiser(Recipe& recipe) {
 const std::vector<Entry>& registry() {
   static const std::vector<Entry> entries = [] {
     std::vector<Entry> all;
-    for (const auto& part : {sparsifiers(), quantisers(), factorisers(), modelled(), summed()})
+    for (const auto& part :
+         {sparsifiers(), quantisers(), factorisers(), modelled(), summed(), learned()})
       std::ranges::copy(part, std::back_inserter(all));
     return all;
   }();

@@ -104,6 +104,7 @@ std::vector<Entry> sparsifiers();
 std::vector<Entry> quantisers();
 std::vector<Entry> factorisers();
 std::vector<Entry> summed();
+std::vector<Entry> learned();
 std::vector<Entry> modelled();
 
 }  // namespace gradwire::lossy
