@@ -30,7 +30,7 @@ Record = dict[str, Any]
 
 def key_of(job: Job) -> str:
     code = _code_hash(_uses_library(job.method))
-    text = json.dumps([asdict(job), code, _versions()], sort_keys=True)
+    text = json.dumps([asdict(job), code, list(versions().values())], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
@@ -39,10 +39,10 @@ def _uses_library(method: str) -> bool:
 
 
 @functools.cache
-def _versions() -> list[str]:
+def versions() -> dict[str, str]:
     """Of what computes and of where the data come from."""
-    packages = [importlib.metadata.version(name) for name in ("torch", "scikit-learn")]
-    return [platform.python_version(), *packages]
+    packages = {name: importlib.metadata.version(name) for name in ("torch", "scikit-learn")}
+    return {"python": platform.python_version(), **packages}
 
 
 @functools.cache

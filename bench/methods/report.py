@@ -184,7 +184,7 @@ def _ratio(part: float, whole: float, digits: int) -> str:
 
 def text_of(results: dict[str, Any], stem: str) -> str:
     groups = results["groups"]
-    parts = [INTRODUCTION, machine.markdown(results)]
+    parts = [INTRODUCTION, machine.markdown(results), *kept_texts(results)]
     parts += [f"![{what}]({stem}-{what}.png)\n" for what in ("bytes", "loss")]
     for model in dict.fromkeys(group["model"] for group in groups):
         ours = [group for group in groups if group["model"] == model]
@@ -199,21 +199,55 @@ def text_of(results: dict[str, Any], stem: str) -> str:
     return "\n".join(parts)
 
 
+def kept_texts(results: dict[str, Any]) -> list[str]:
+    """Other machines that kept runs may be from, and groups of which it is not known yet."""
+    texts = []
+    here = _machine_name(results["machine"])
+    kept = [other for group in results["groups"] for other in group.get("machines", [])]
+    if others := sorted({_machine_name(other) for other in kept} - {here}):
+        texts.append(f"Runs of earlier revisions may be from: {'; '.join(others)}.\n")
+    waiting = [f"{group['label']} ({group['model']})" for group in results.get("waiting", [])]
+    if waiting:
+        texts.append(f"Left out until their first runs are made again: {'; '.join(waiting)}.\n")
+    return texts
+
+
+def _machine_name(about: dict[str, Any]) -> str:
+    return f"{about['cpu']}, {about['cores']} cores, {about['system']}"
+
+
 def runs_text(groups: list[Group]) -> str:
     """What all runs of a model have in common."""
     runs = [run for group in groups for run in good_runs(group)]
     if not runs:
         return "No runs yet.\n"
     job = runs[0]["job"]
-    revisions = ", ".join(sorted({run["revision"] for run in runs}))
     star = (
         " A star: the rate is the last of those tried." if any(g["tried"] for g in groups) else ""
     )
     return (
         f"{runs[0]['elements']:,} parameters, {job['ranks']} ranks, {job['rank_batch']} samples a "
-        f"rank, {job['epochs']} epochs, {max(run['steps'] for run in runs)} steps; runs of "
-        f"revision {revisions}.{star}\n"
+        f"rank, {job['epochs']} epochs, {max(run['steps'] for run in runs)} steps; "
+        f"{revisions_text(groups)}.{star}\n"
     )
+
+
+def revisions_text(groups: list[Group]) -> str:
+    """At which revisions runs were made, and why those of earlier ones stand."""
+    revisions = sorted({run["revision"] for group in groups for run in good_runs(group)})
+    text = f"runs of revision{'s' * (len(revisions) > 1)} {', '.join(revisions)}"
+    repeated = {group["repeated_at"] for group in groups if _is_of_earlier(group)}
+    if not repeated:
+        return text
+    return (
+        f"{text}; a group of an earlier one is kept when its first run, repeated at "
+        f"{', '.join(sorted(repeated))}, ended the same in metrics and bytes"
+    )
+
+
+def _is_of_earlier(group: Group) -> bool:
+    repeated_at = group.get("repeated_at")
+    return bool(repeated_at) and any(run["revision"] != repeated_at for run in group["runs"])
 
 
 def points(groups: list[Group]) -> list[plots.Point]:

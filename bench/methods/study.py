@@ -2,12 +2,16 @@
 """The study of methods: train two models with each, and compare them with dense training.
 
     bench/methods/study.py [--short] [--minutes M] [--workers N] [--only LABEL]... [--seeds N]
-                             [--output DIR]
+                             [--output DIR] [--former FILE.json]...
 
 In: the plan in plan.py. Out: DIR/methods.json (methods-short.json), and what report.py makes of it.
 Assumes: PyTorch, scikit-learn, matplotlib. Runs that were made are kept in build/methods/runs.jsonl
 and not made again; after M minutes (4 of the short form) no new run begins, and the report has what
 there is.
+
+Groups of former results are kept when their first run, made again by the present code, ends the
+same (former.py). The full form reads DIR/methods.json if no file is given; "none" reads none. What
+was not made again in time is left out of the tables and waits in the results.
 """
 
 from __future__ import annotations
@@ -32,6 +36,7 @@ sys.path[:0] = [str(HERE.parent)]
 import machine  # noqa: E402 - of bench/
 
 DEFAULT_OUTPUT = HERE.parent / "results" / "methods"
+RESULTS = "methods.json"  #: of the full form
 DEFAULT_CACHE = ROOT / "build" / "methods" / "runs.jsonl"
 SHORT_MINUTES = 4.0  #: for the short form, on a busy machine too
 NEEDED = ("torch", "sklearn", "matplotlib")
@@ -43,11 +48,13 @@ class Study:
     def __init__(self, arguments: argparse.Namespace) -> None:
         from methods import plan
         from methods.cache import Cache
+        from methods.former import Former
 
         self.form = plan.SHORT if arguments.short else plan.FULL
         self._seeds = arguments.seeds
         self.entries = plan.entries(self.form, arguments.only)
         self.cache = Cache(arguments.cache)
+        self.former = Former(former_paths(arguments))
         self.about = machine.provenance()
         minutes = arguments.minutes
         if minutes is None:
@@ -67,15 +74,19 @@ class Study:
         with ProcessPoolExecutor(
             self._workers, multiprocessing.get_context("spawn"), _prepare_worker
         ) as pool:
+            self._repeat_first(pool)
             if self.form.tunes:
                 self._tune(pool)
             self._make(pool, self._counted())
+
+    def record(self, job: Any) -> dict[str, Any] | None:
+        return self.former.kept(job).records.get(job) or self.cache.get(job)
 
     def losses(self, base: Any) -> dict[float, float]:
         """Tuning losses of the rates that have been tried, beginning with the first three."""
         from methods import plan
 
-        known: dict[float, float] = {}
+        known = dict(self.former.kept(base).tried)
         while jobs := plan.tuning_jobs(base, known):
             found = {job.rate: _loss_of(self.cache.get(job)) for job in jobs}
             known |= {rate: loss for rate, loss in found.items() if loss is not None}
@@ -93,6 +104,13 @@ class Study:
         if plan.tuning_jobs(base, known):
             return None
         return plan.best_rate(known)
+
+    def _repeat_first(self, pool: ProcessPoolExecutor) -> None:
+        """Find out which groups of former results the present code gives as well."""
+        bases = list(self.bases())
+        self._make(pool, [job for _, base in bases for job in self.former.first_jobs(base)])
+        for entry, base in bases:
+            self.former.decide(base, entry.label, self.cache)
 
     def _tune(self, pool: ProcessPoolExecutor) -> None:
         from methods import plan
@@ -119,7 +137,7 @@ class Study:
 
     def _make(self, pool: ProcessPoolExecutor, jobs: list[Any]) -> bool:
         """Make the runs that are missing; false when the time was up."""
-        waiting = [job for job in dict.fromkeys(jobs) if self.cache.get(job) is None]
+        waiting = [job for job in dict.fromkeys(jobs) if self.record(job) is None]
         count, waiting = len(waiting), waiting[::-1]
         running: dict[Future[dict[str, Any]], Any] = {}
         while running or (waiting and time.monotonic() < self._end):
@@ -135,13 +153,14 @@ class Study:
 
     def results(self) -> dict[str, Any]:
         """What report.py reads: of each method and model, the rates tried and the counted runs."""
-        from methods import plan
+        from methods import cache, plan
 
         groups = []
         for entry, base in self.bases():
             rate = self.rate(base)
             jobs = [] if rate is None else plan.counted_jobs(base, rate, self.form)
-            records = [record for job in jobs if (record := self.cache.get(job))]
+            records = [record for job in jobs if (record := self.record(job))]
+            kept = self.former.kept(base)
             groups.append(
                 {
                     "label": entry.label,
@@ -152,9 +171,17 @@ class Study:
                     "tried": {f"{k:g}": _number(v) for k, v in sorted(self.losses(base).items())},
                     "wanted": self.form.seeds[base.model] * self.form.folds[base.model],
                     "runs": records,
+                    "repeated_at": kept.repeated_at,
+                    "machines": kept.machines,
                 }
             )
-        return {**self.about, "is_short": self.form.is_short, "groups": groups}
+        return {
+            **self.about,
+            "versions": cache.versions(),
+            "is_short": self.form.is_short,
+            "groups": groups,
+            "waiting": self.former.waiting(),
+        }
 
 
 def _prepare_worker() -> None:
@@ -206,7 +233,18 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, help="runs of the first seeds only")
     parser.add_argument("--output", type=Path, default=DEFAULT_OUTPUT)
     parser.add_argument("--cache", type=Path, default=DEFAULT_CACHE)
+    parser.add_argument(
+        "--former", action="append", metavar="FILE.json", help="earlier results, or none; repeat it"
+    )
     return parser.parse_args()
+
+
+def former_paths(arguments: argparse.Namespace) -> list[Path]:
+    """Files of earlier results; by default the one that the full form will write over."""
+    if arguments.former is not None:
+        return [Path(name) for name in arguments.former if name != "none"]
+    present = arguments.output / RESULTS
+    return [present] if present.is_file() and not arguments.short else []
 
 
 def main() -> int:
@@ -218,7 +256,7 @@ def main() -> int:
     os.environ["OMP_NUM_THREADS"] = "1"  # of the workers
     study = Study(arguments)
     study.run()
-    name = "methods-short.json" if arguments.short else "methods.json"
+    name = "methods-short.json" if arguments.short else RESULTS
     path = arguments.output / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(study.results()) + "\n")
