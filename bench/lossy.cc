@@ -4,9 +4,11 @@
 
 #include "gradwire/lossy.h"
 
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include <benchmark/benchmark.h>
@@ -36,6 +38,26 @@ const std::vector<float>& gradient() {
   return values;
 }
 
+/// A network of lgc, of the widths that training uses (docs/exchange.md 9.4); small weights, as
+/// what it decodes does not matter here.
+std::vector<std::uint8_t> network() {
+  constexpr std::array<std::uint16_t, 9> kWidths{64, 128, 256, 64, 4, 32, 64, 128, 32};
+  std::size_t floats = 0, from = 1;
+  for (std::size_t i = 0; i < kWidths.size(); ++i) {
+    const std::size_t taps = i == 4 ? 1 : 3;
+    floats += (taps * std::exchange(from, kWidths[i]) + 1) * kWidths[i];
+  }
+  const std::vector<float> weights(floats + from + 1, 0.01F);
+  std::vector<std::uint8_t> bytes{'G', 'W', 'L', 'N', 1, 4};
+  const auto append = [&](const auto& list) {
+    const auto* first = reinterpret_cast<const std::uint8_t*>(list.data());
+    bytes.insert(bytes.end(), first, first + list.size() * sizeof(list[0]));
+  };
+  append(kWidths);
+  append(weights);
+  return bytes;
+}
+
 /// Seconds of a memcpy of the gradient, best of several.
 double copy_seconds() {
   static const double seconds = [] {
@@ -57,6 +79,7 @@ void run(benchmark::State& state, const std::string& spec) {
   LossyState kept(spec, 0, 1);
   LossyBucket bucket(kept, 0, DType::f32, {{"weight", {kRows, kColumns}}});
   std::vector<float> data(kValues);
+  if (kept.wants_network()) kept.set_network(network());
   double encode = 1e9, decode = 1e9, bits = 0;
   for (auto _ : state) {
     state.PauseTiming();
@@ -101,7 +124,9 @@ const bool kRegistered = [] {
                                  "thc(rotation=0)",
                                  "lhc",
                                  "powersgd",
-                                 "acpsgd"})
+                                 "acpsgd",
+                                 "lgc(learn=0)",
+                                 "lgc(learn=0,mode=server)"})
     benchmark::RegisterBenchmark(spec.c_str(), run, spec)->Unit(benchmark::kMillisecond);
   return true;
 }();

@@ -17,8 +17,11 @@ from torch.nn.parallel import DistributedDataParallel
 
 #: and whether plain SGD follows, as momentum is the method's own
 SPECS = {"dgc(keep=0.05)": True, "topk(keep=0.05,values=int8)": False, "qsgd": False}
-#: Of other ways than a gather: two shots, integers that are summed, factors.
-WAYS = ["qgz", "thc", "lhc(keep=0.1)", "powersgd(matrix_rank=2)", "acpsgd(matrix_rank=2)"]
+#: Of other ways than a gather: two shots, integers that are summed, factors, a leader's places.
+WAYS = [
+    *("qgz", "thc", "lhc(keep=0.1)", "powersgd(matrix_rank=2)", "acpsgd(matrix_rank=2)"),
+    "lgc(keep=0.05,dense_below=64)",
+]
 
 
 def make_module(dtype: Any = torch.float32) -> Any:

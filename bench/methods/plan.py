@@ -114,6 +114,10 @@ ENTRIES = (
     _on_digits("randomk", "randomk(keep=0.1)"),
     _on_digits("threshold", "threshold(bound=0.002)"),
     _on_digits("lhc", "lhc(keep=0.01,cells=0)"),
+    # Learned codes, as in the paper: exact steps, steps in which the network learns, coded steps.
+    _on_digits("topk, 0.1 %", "topk(keep=0.001,values=f16,start=100)"),
+    _on_digits("lgc, ring", "lgc(start=100,learn=150)"),
+    _on_digits("lgc, server", "lgc(mode=server,start=100,learn=150)"),
     # Quantisers.
     _on_digits("qsgd", "qsgd", is_short=True),
     _on_digits("qgz", "qgz"),
@@ -135,7 +139,7 @@ ENTRIES = (
     Entry(
         "powersgd, no feedback", "powersgd(matrix_rank=4,feedback=false,force=true)", models=_GPT
     ),
-    Entry("acpsgd", "acpsgd(matrix_rank=4)"),
+    Entry("acpsgd", "acpsgd(matrix_rank=4)", middle_rate={"gpt": 7.5e-4}),
 )
 
 

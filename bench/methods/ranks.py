@@ -20,6 +20,7 @@ import torch
 from gradwire import _core
 from gradwire._loopback import run_together
 from gradwire._options import compress_options
+from gradwire.torch._trainer import AutoencoderTrainer
 from torch import nn
 
 _COMPARE_EVERY = 50  #: steps, after which the ranks' results are compared
@@ -120,6 +121,7 @@ class Gradwire:
         is_lossless = spec == "none" or spec.partition("(")[0] == "lossless"
         make = _LosslessRank if is_lossless else _LossyRank
         self._ranks = [make(spec, tensors, rank, ranks) for rank in range(ranks)]
+        self._learning = None if is_lossless else _Learning([rank.state for rank in self._ranks])
         self._sent = Sent()
 
     def mean(self, gradients: Any, step: int, keep: float | None, rate_ratio: float) -> Any:
@@ -135,6 +137,8 @@ class Gradwire:
             self._sent += _shared_out(exchange.stats(), len(exchanges))
         for rank in self._ranks:
             rank.end_step()
+        if self._learning is not None:
+            self._learning.end_step()
         if step % _COMPARE_EVERY == 0 and any(v.tobytes() != values[0].tobytes() for v in values):
             raise RuntimeError(f"step {step}: ranks hold different means")
         return gradients[0]
@@ -170,15 +174,33 @@ class _LossyRank:
     def __init__(
         self, spec: str, tensors: list[tuple[str, tuple[int, ...]]], rank: int, ranks: int
     ) -> None:
-        self._state = _core.LossyState(spec, rank, ranks)
+        self.state = _core.LossyState(spec, rank, ranks)
         named = [(name, shape, False) for name, shape in tensors]
-        self._bucket = _core.LossyBucket(self._state, 0, "f32", named)
+        self._bucket = _core.LossyBucket(self.state, 0, "f32", named)
 
     def start(self, data: Any, step: int, keep: float | None, rate_ratio: float) -> Any:
         return self._bucket.start(data, step, keep, rate_ratio)
 
     def end_step(self) -> None:
-        self._state.end_step(True)
+        self.state.end_step(True)
+
+
+class _Learning:
+    """What gives a learned method its network: rank 0's training, as in DDP."""
+
+    def __init__(self, states: list[Any]) -> None:
+        self._states = states
+        self._trainer = AutoencoderTrainer(states[0].learns_ring)
+
+    def end_step(self) -> None:
+        first = self._states[0]
+        if not first.wants_samples:
+            return
+        self._trainer.learn(first.take_samples())
+        if first.wants_network:
+            network = self._trainer.network()
+            for state in self._states:
+                state.set_network(network)
 
 
 def _shared_out(stats: Any, ranks: int) -> Sent:

@@ -104,9 +104,9 @@ def run(job: Job) -> dict[str, Any]:
     job.validate()
     start = time.perf_counter()
     training = _Training(job)
-    warmup_sent = Sent()
+    warmup_sent, warmup_epochs = Sent(), training.warmup_epochs()
     for epoch in range(job.epochs):
-        if epoch == len(job.warmup):
+        if epoch == warmup_epochs:
             warmup_sent = training.reducer.take_sent()
         if not training.run_epoch(epoch):
             break
@@ -131,6 +131,12 @@ class _Training:
         self._losses: list[float] = []
         self._last_rate = 0.0
         self._reduce_s = 0.0
+
+    def warmup_epochs(self) -> int:
+        """Those of the schedule of keep, of exact steps, or in which a network is trained."""
+        options = parse_call(self.job.method)[1]
+        steps = options.get("start", 0) + options.get("learn", 0)
+        return max(len(self.job.warmup), math.ceil(steps / self.task.epoch_steps))
 
     def run_epoch(self, epoch: int) -> bool:
         """Make the steps of an epoch; false when the loss is not finite."""
@@ -158,9 +164,9 @@ class _Training:
         self._optimizer.step()
 
     def report(self, warmup_sent: Sent) -> dict[str, Any]:
-        """The end's metrics; what was sent during the warm-up of keep and in the steps after it."""
+        """The end's metrics; what was sent during the warm-up and in the steps after it."""
         steps = len(self._losses)
-        warmup_steps = min(steps, len(self.job.warmup) * self.task.epoch_steps)
+        warmup_steps = min(steps, self.warmup_epochs() * self.task.epoch_steps)
         metrics = self.task.test()
         diverged = steps < self._steps or not math.isfinite(metrics["loss"])
         return {

@@ -22,6 +22,20 @@ std::span<std::uint32_t> part_of(lossy::Indices& indices, std::size_t first, std
   return std::span(indices).subspan(first, n);
 }
 
+/// Of some indices the `count` of largest magnitudes, ascending; of equal ones the first.
+lossy::Indices largest_of(std::span<const float> values, std::span<const std::uint32_t> indices,
+                          std::size_t count) {
+  lossy::Indices largest(indices.begin(), indices.end());
+  const auto end = largest.begin() + static_cast<std::ptrdiff_t>(count);
+  std::ranges::nth_element(largest, end, [&](std::uint32_t a, std::uint32_t b) {
+    const float x = std::fabs(values[a]), y = std::fabs(values[b]);
+    return x > y || (x == y && a < b);
+  });
+  largest.erase(end, largest.end());
+  std::ranges::sort(largest);
+  return largest;
+}
+
 /// One where all values are zero.
 float root_mean_square(std::span<const float> values) noexcept {
   double sum = 0;
@@ -46,7 +60,8 @@ LearnedRounds::LearnedRounds(const LossyWork& work, const std::vector<LossyPart>
     const auto n = static_cast<std::size_t>(part.n);
     Item item{part, elements_, place_count_, part.coder->asked(work_.step), 0};
     if (stage_ == Stage::server)
-      item.innovations = lossy::count_for_keep(work_.recipe.learned.innovation, n);
+      item.innovations =
+          std::min(item.places, lossy::count_for_keep(work_.recipe.learned.innovation, n));
     elements_ += n;
     place_count_ += item.places;
     innovation_count_ += item.innovations;
@@ -151,15 +166,13 @@ void LearnedRounds::choose_places() {
   work_.stats.lossy.selected += place_count_;
 }
 
+/// The largest of what this rank would choose as places.
 void LearnedRounds::choose_innovations() {
-  lossy::SelectOptions options;
-  lossy::SidcoState unused;
-  lossy::Indices chosen;
   for (const Item& item : items_) {
-    const std::span<const float> values = item.part.coder->values(gradient_of(item.part));
-    options.count = item.innovations;
-    lossy::select(values, options, unused, work_.memory.select, chosen);
-    for (const std::uint32_t i : chosen) {
+    lossy::TensorCoder& coder = *item.part.coder;
+    const std::span<const float> values = coder.values(gradient_of(item.part));
+    const auto chosen = leads() ? coder.chosen() : coder.choose(values, work_.step, work_.memory);
+    for (const std::uint32_t i : largest_of(values, chosen, item.innovations)) {
       innovations_.indices.push_back(i + static_cast<std::uint32_t>(item.first));
       innovations_.values.push_back(values[i]);
     }

@@ -121,7 +121,7 @@ TEST(Network, CodesBlocksByThemselves) {
 }
 
 TEST(Network, OfTheUsualWidthsTakesAQuarterOfTheFloats) {
-  Network network(TestNetwork{{64, 128, 256, 64}, {32, 64, 128, 32}, 4}.bytes());
+  Network network(testing::usual_network());
   EXPECT_EQ(network.code_size(16 * 1000), 4000u);
 }
 

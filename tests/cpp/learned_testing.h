@@ -52,6 +52,11 @@ struct TestNetwork {
   }
 };
 
+/// Of the widths that training uses.
+inline Bytes usual_network() {
+  return TestNetwork{{64, 128, 256, 64}, {32, 64, 128, 32}, 4}.bytes();
+}
+
 /// One whose code says everything: values come back as they were, but for roundings. A value goes
 /// through a leaky layer twice, once as it is and once negated; the difference is 1.01 times it.
 inline Bytes identity_network() {

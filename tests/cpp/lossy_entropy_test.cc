@@ -98,6 +98,9 @@ TEST(Recipe, WhatDoesNotComposeIsRefused) {
       {"co3(exponent_bits=5,fraction_bits=4)", "bits"},
       {"gcomp(bits=2,fewest=9)", "fewest"},
       {"threshold(bound=-1)", "bound: -1 given"},
+      {"lgc(feedback=false)", "force=true"},
+      {"lgc(mode=star)", "mode 'star' is unknown"},
+      {"lgc(innovation=0)", "innovation: 0 given"},
   };
   for (const auto& [spec, words] : cases) {
     const std::string message =

@@ -3,6 +3,7 @@
 
 #include "base/counter_random.h"
 #include "exchange/loopback.h"
+#include "learned_testing.h"
 #include "mpi_testing.h"
 
 namespace gradwire::testing {
@@ -24,7 +25,10 @@ const char* const kSpecs[] = {"dgc(keep=0.01)",
                               "thc",
                               "lhc",
                               "powersgd",
-                              "acpsgd"};
+                              "acpsgd",
+                              "lgc",
+                              "lgc(learn=0)",
+                              "lgc(learn=0,mode=server)"};
 
 Floats gradient(std::uint64_t seed) {
   Floats values(kElements);
@@ -42,7 +46,9 @@ struct Rank {
   Floats data = {};
 
   Rank(const std::string& spec, unsigned rank, const std::vector<LossyTensor>& tensors = kTensors)
-      : state(spec, rank, world_size()), bucket(state, 3, DType::f32, tensors) {}
+      : state(spec, rank, world_size()), bucket(state, 3, DType::f32, tensors) {
+    if (state.wants_network()) state.set_network(identity_network());
+  }
   std::unique_ptr<Exchange> start(const LossyStep& facts) {
     return bucket.reduce({reinterpret_cast<std::uint8_t*>(data.data()), 4 * data.size()}, 0, facts);
   }

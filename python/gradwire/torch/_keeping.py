@@ -39,7 +39,8 @@ class Keeping(Reporting):
 
         With an exact spec values do not depend on earlier steps: these are the totals of ``stats``,
         the options and what "auto" has chosen, and one rank's serve all. A lossy one keeps what it
-        has not sent: "lossy" is that, as bytes in a tensor, and each rank saves its own.
+        has not sent: "lossy" is that, as bytes in a tensor, and each rank saves its own. While a
+        learned one learns, "training" is what rank 0 has come to.
         """
         state: dict[str, Any] = {
             "version": 1,
@@ -49,7 +50,7 @@ class Keeping(Reporting):
             "stats": self._counters.state_dict(),
         }
         if self._lossy is not None:
-            state["lossy"] = _to_tensor(self._lossy.save())
+            state |= {name: _to_tensor(part) for name, part in self._lossy.save().items()}
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -82,6 +83,20 @@ class Keeping(Reporting):
         """
         self._need_lossy("set_learning_rate_ratio").set_learning_rate_ratio(ratio)
 
+    @property
+    def network(self) -> bytes:
+        """Of a learned method (lgc), the network in use; b"" while there is none."""
+        return b"" if self._lossy is None else self._lossy.network
+
+    def set_network(self, network: bytes) -> None:
+        """Give a learned method (lgc) a network, such as another run's ``network``.
+
+        All ranks call it between the same steps, with the same bytes. Learning ends. Raises an
+        error for bytes that are no network, ArgumentError for a spec that learns none; nothing is
+        changed then.
+        """
+        self._need_lossy("set_network").set_network(network)
+
     def _need_lossy(self, call: str) -> LossyMeans:
         if self._lossy is None:
             raise ArgumentError(f"{call}: spec {self.options.spec.text!r} is not lossy")
@@ -90,7 +105,10 @@ class Keeping(Reporting):
     def _load_lossy(self, state: dict[str, Any]) -> None:
         saved = state.get("lossy")
         if self._lossy is not None and saved is not None:
-            self._lossy.load(_to_bytes(saved))
+            names = ("lossy", "training")
+            self._lossy.load(
+                {name: _to_bytes(name, state[name]) for name in names if name in state}
+            )
         elif saved is not None and is_disabled():
             _logger.warning("GRADWIRE_DISABLE: what %s has not sent is dropped", state.get("spec"))
         elif self._lossy is not None or saved is not None:
@@ -110,7 +128,9 @@ def merge_states(states: Sequence[dict[str, Any]], rank: int, world: int) -> dic
     """
     if not states or any("lossy" not in state for state in states):
         raise ArgumentError("merge_states takes the states of all ranks of one lossy run, in order")
-    merged = _core.LossyState.merge([_to_bytes(state["lossy"]) for state in states], rank, world)
+    merged = _core.LossyState.merge(
+        [_to_bytes("lossy", state["lossy"]) for state in states], rank, world
+    )
     return {**states[rank % len(states)], "lossy": _to_tensor(merged)}
 
 
@@ -118,7 +138,7 @@ def _to_tensor(state: bytes) -> Any:
     return torch.frombuffer(bytearray(state), dtype=torch.uint8)
 
 
-def _to_bytes(tensor: Any) -> bytes:
+def _to_bytes(name: str, tensor: Any) -> bytes:
     if not isinstance(tensor, torch.Tensor) or tensor.dtype != torch.uint8:
-        raise ArgumentError("state: 'lossy' must be the tensor of bytes that state_dict gave")
+        raise ArgumentError(f"state: {name!r} must be the tensor of bytes that state_dict gave")
     return bytes(tensor.cpu().numpy())

@@ -13,8 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gradwire import _core
-from gradwire.errors import ArgumentError
+from gradwire.errors import ArgumentError, GradwireError
 from gradwire.torch._layout import Layout
+from gradwire.torch._learning import Learning
+from gradwire.torch._transport import Transport
 
 CODED = {"float32", "bfloat16", "float16"}  #: dtypes of a layout that lossy methods take
 
@@ -30,8 +32,10 @@ class Facts:
 class LossyMeans:
     """One model's state, and the buckets that refer to it by parameter name."""
 
-    def __init__(self, spec: str, rank: int, world: int) -> None:
-        self._state = _core.LossyState(spec, rank, world)
+    def __init__(self, spec: str, transport: Transport) -> None:
+        peers = transport.peers
+        self._state = _core.LossyState(spec, peers.rank, peers.world)
+        self._learning = Learning(self._state, transport)
         self._buckets: dict[int, _core.LossyBucket] = {}
         self._wanted = self._facts = Facts()
 
@@ -52,18 +56,30 @@ class LossyMeans:
             raise ArgumentError(f"learning_rate_ratio must be above 0 and finite, got {ratio!r}")
         self._wanted = replace(self._wanted, learning_rate_ratio=ratio)
 
-    def save(self) -> bytes:
-        return self._state.save()
+    @property
+    def network(self) -> bytes:
+        """Of a learned method; nothing if there is none."""
+        return self._state.network
 
-    def load(self, state: bytes) -> None:
+    def set_network(self, network: bytes) -> None:
+        self._state.set_network(network)
+
+    def save(self) -> dict[str, bytes]:
+        """Return what is kept, and what a training that goes on has come to."""
+        parts = {"lossy": self._state.save(), "training": self._learning.save()}
+        return {name: part for name, part in parts.items() if part}
+
+    def load(self, parts: dict[str, bytes]) -> None:
         """Raises ArgumentError for a state of another method, rank, world or shape."""
-        self._state.load(state)
+        self._state.load(parts["lossy"])
+        self._learning.load(parts.get("training", b""))
 
     # --- in a step --------------------------------------------------------------------------------
 
-    def begin_step(self) -> None:
-        """Take the facts of the step that begins."""
+    def begin_step(self) -> GradwireError | None:
+        """Take the facts of the step that begins; returns what it is to fail with."""
         self._facts = self._wanted
+        return self._learning.take_error()
 
     def exchange(self, layout: Layout, dtype: str, data: Any, step: int) -> _core.Exchange:
         """Start the exchange of a bucket; data: its bytes, which it reads and overwrites."""
@@ -107,9 +123,10 @@ class LossyMeans:
     def end_step(self, *, applied: bool) -> None:
         """End a step. applied: all ranks use its means; else what was sent stays in what is kept.
 
-        The ratio of learning rates was of this step alone.
+        The ratio of learning rates was of this step alone. Raises CollectiveError.
         """
         self._state.end_step(applied)
+        self._learning.end_step(applied=applied)
         self._wanted = replace(self._wanted, learning_rate_ratio=1.0)
 
     def _said(self) -> str:

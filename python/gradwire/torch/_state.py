@@ -58,7 +58,7 @@ class HookState(Keeping):
         self._has_failed = False  # in a step that has ended, in order unless this rank is dead
         self._step = 0
         self._next_index = 0
-        lossy = LossyMeans(spec.text, peers.rank, peers.world) if spec.is_lossy else None
+        lossy = LossyMeans(spec.text, self._transport) if spec.is_lossy else None
         self._lossy = lossy
         self._buckets = Buckets(options, peers, names, lossy)
         self._staging = Staging()
@@ -204,7 +204,9 @@ class HookState(Keeping):
 
     def _reduce_bucket(self, job: Job) -> None:
         if self._lossy is not None and job.index == 0:
-            self._lossy.begin_step()
+            error = self._lossy.begin_step()
+            if error is not None:
+                self._fail(error)
         spec = self._tuner.spec
         cast = getattr(torch, spec.cast) if spec.cast else None
         is_dense = job.buffer.layout == torch.strided

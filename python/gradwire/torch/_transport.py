@@ -67,6 +67,14 @@ class Transport:
         with _collective():
             return dist.all_reduce(tensor, op=op, group=self.peers.group, async_op=True)
 
+    def broadcast(self, tensor: Any) -> None:
+        """Overwrite a tensor by rank 0's."""
+        group = self.peers.group
+        with _collective():
+            source = dist.get_global_rank(group, 0)
+            work = dist.broadcast(tensor, source, group=group, async_op=True)
+        self.wait(work)
+
     def compare(self, lines: list[str]) -> Difference | None:
         """Compare lines over all ranks; the same answer on all of them."""
         with self._waiting():
