@@ -1,12 +1,12 @@
-"""Earlier results that the present code gives as well, so that their runs need not be made again.
+"""Earlier results that the present code would give as well, so that their runs are not made again.
 
 In: results files of study.py. Out: rates tried and records of the groups that are kept. Assumes:
-what a run gives depends on its job, the code and the versions alone.
+versions of what trains are the file's, else nothing is kept.
 
 A record's key is of all sources of the library: almost every commit changes it, and few change what
-a method computes. So the first counted run of an earlier group, seed 0 and fold 0 at the group's
-rate, is made again; when it ends the same in all but time, the group is kept. A change that shows
-in other seeds, folds or rates alone is not seen.
+a method computes. So a group is kept as long as its method has the same imprint (imprint.py), on
+whatever machine its runs were made. Bytes are of the revision at which a run was made: a change
+that shows in them alone is not seen.
 """
 
 from __future__ import annotations
@@ -18,17 +18,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from methods.cache import Cache, Record, versions
+from methods.cache import Record, versions
 from methods.train import Job
-
-#: Fields of a record that are no outcome of its run.
-_NO_OUTCOME = ("job", "key", "revision", "reduce_ms", "seconds")
-_ABSENT = "absent"
 
 
 @dataclass(frozen=True)
 class Group:
-    """A group of an earlier file whose first run can be repeated."""
+    """A group of an earlier file."""
 
     content: dict[str, Any]  #: as in the file, and the machines that its runs may be from
     first: Job
@@ -42,14 +38,13 @@ class Kept:
     tried: dict[float, float]  #: losses of tuning by rate, infinite for a run that diverged
     records: dict[Job, Record]
     machines: list[dict[str, Any]]  #: that they may be from
-    repeated_at: str | None  #: the revision at which the first run was made again
 
 
-_NOTHING = Kept({}, {}, [], None)
+_NOTHING = Kept({}, {}, [])
 
 
 class Former:
-    """Groups of earlier files, which wait until their first runs have been repeated."""
+    """Groups of earlier files, which wait until their imprints have been compared."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self._waiting: dict[Job, list[Group]] = {}
@@ -58,66 +53,29 @@ class Former:
             for group in _read(path):
                 self._waiting.setdefault(_shared(group.first), []).append(group)
 
-    def first_jobs(self, base: Job) -> list[Job]:
-        """The runs that must be repeated before decide, one a rate."""
-        groups = self._waiting.get(_shared(base), [])
-        return list(dict.fromkeys(group.first for group in groups))
-
-    def decide(self, base: Job, label: str, runs: Cache) -> None:
-        """Keep the groups whose first runs ended the same, and say what became of each."""
-        same, waiting, revision = [], [], ""
+    def decide(self, base: Job, label: str, imprint: str | None) -> None:
+        """Keep the groups with this imprint, and say what became of each."""
+        same = []
         for group in self._waiting.pop(_shared(base), []):
-            if (repeated := runs.get(group.first)) is None:
-                waiting.append(group)
-                continue
-            before, where = group.records[group.first], f"{label} on {base.model}"
-            if difference := first_difference(before, repeated):
-                print(f"{where}: made anew: at {before['revision']} {difference}")
+            where, before = f"{label} on {base.model}", group.content.get("imprint")
+            if before is None or before != imprint:
+                print(f"{where}: made anew: its imprint was {before}, it is {imprint}")
             else:
                 same.append(group)
-                revision = repeated["revision"]
                 print(f"{where}: kept, runs: {len(group.records)}")
-        if waiting:
-            self._waiting[_shared(base)] = waiting
         if same:
-            self._kept[_shared(base)] = _join(same, revision)
+            self._kept[_shared(base)] = _join(same)
 
     def kept(self, job: Job) -> Kept:
         """What is kept of the method and model of a job."""
         return self._kept.get(_shared(job), _NOTHING)
 
     def waiting(self) -> list[dict[str, Any]]:
-        """Groups that are not decided yet, as for a results file."""
+        """Groups that nothing was decided of, as for a results file."""
         return [group.content for groups in self._waiting.values() for group in groups]
 
 
-def first_difference(before: Record, now: Record) -> str | None:
-    """Say which field of the outcome is the first to differ, and how; None when all are alike."""
-    old, new = dict(_outcome(before)), dict(_outcome(now))
-    for name in old | new:
-        values = old.get(name, _ABSENT), new.get(name, _ABSENT)
-        if values[0] != values[1]:
-            return f"{name} was {values[0]}, it is {values[1]}"
-    return None
-
-
-def _outcome(record: Record) -> Iterator[tuple[str, Any]]:
-    for name, value in record.items():
-        if name not in _NO_OUTCOME:
-            yield from _leaves(name, value)
-
-
-def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Name a value, or all that is inside it."""
-    if not isinstance(value, dict | list):
-        yield name, value
-        return
-    inside = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, part in inside:
-        yield from _leaves(f"{name}.{key}", part)
-
-
-def _join(groups: list[Group], revision: str) -> Kept:
+def _join(groups: list[Group]) -> Kept:
     """The group of most runs, and runs that it lacks of others at its rate."""
     groups = sorted(groups, key=lambda group: len(group.records), reverse=True)
     alike = [group for group in groups if group.first == groups[0].first]
@@ -129,7 +87,7 @@ def _join(groups: list[Group], revision: str) -> Kept:
         for rate, loss in groups[0].content["tried"].items()
     }
     machines = _distinct(machine for group in alike for machine in group.content["machines"])
-    return Kept(tried, records, machines, revision)
+    return Kept(tried, records, machines)
 
 
 def _read(path: Path) -> Iterator[Group]:
@@ -147,7 +105,7 @@ def _read(path: Path) -> Iterator[Group]:
             yield group
         elif content["runs"]:
             where = f"{content['label']} on {content['model']}"
-            print(f"{path.name}, {where}: not kept: there is no first run that can be repeated")
+            print(f"{path.name}, {where}: not kept: it has no run of seed 0 and fold 0 at its rate")
 
 
 def _group_of(content: dict[str, Any]) -> Group | None:

@@ -4,7 +4,8 @@ In: the full or the short form. Out: for each method and model the jobs that cho
 rate, and those that count. Assumes: nothing.
 
 A rate is chosen by the loss of the test part of fold 0 with a seed that no counted run has. The
-grid goes on, in the direction of the best, while the best is at its end.
+grid goes on, in the direction of the best, while the best is at its end. A rate at which a counted
+run diverges gives way to the next best one.
 """
 
 from __future__ import annotations

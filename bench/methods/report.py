@@ -50,7 +50,8 @@ Four logical ranks in one process, each with its shard of a batch and its own st
 mean that all of them hold trains shared weights. Digits: 5 folds over all 1,797 pictures; GPT: a
 byte GPT on Python's sources, a tenth of the files for the test. The learning rate of each method
 was chosen alone, on fold 0 and a seed that no counted run has (the short form has one rate for
-all); it rises for a twentieth of the steps and falls along a cosine.
+all), or is the next best where a counted run diverged; it rises for a twentieth of the steps and
+falls along a cosine.
 
 **less dense**: a method's final metric less that of the dense run with the same seed, fold,
 batches, optimizer and weight decay; of the GPT in percent of dense. **95 % of all pairs**: paired
@@ -200,7 +201,7 @@ def text_of(results: dict[str, Any], stem: str) -> str:
 
 
 def kept_texts(results: dict[str, Any]) -> list[str]:
-    """Other machines that kept runs may be from, and groups of which it is not known yet."""
+    """Other machines that kept runs may be from, and groups that nothing was decided of."""
     texts = []
     here = _machine_name(results["machine"])
     kept = [other for group in results["groups"] for other in group.get("machines", [])]
@@ -208,7 +209,7 @@ def kept_texts(results: dict[str, Any]) -> list[str]:
         texts.append(f"Runs of earlier revisions may be from: {'; '.join(others)}.\n")
     waiting = [f"{group['label']} ({group['model']})" for group in results.get("waiting", [])]
     if waiting:
-        texts.append(f"Left out until their first runs are made again: {'; '.join(waiting)}.\n")
+        texts.append(f"Left out, as they were not asked for: {'; '.join(waiting)}.\n")
     return texts
 
 
@@ -236,18 +237,12 @@ def revisions_text(groups: list[Group]) -> str:
     """At which revisions runs were made, and why those of earlier ones stand."""
     revisions = sorted({run["revision"] for group in groups for run in good_runs(group)})
     text = f"runs of revision{'s' * (len(revisions) > 1)} {', '.join(revisions)}"
-    repeated = {group["repeated_at"] for group in groups if _is_of_earlier(group)}
-    if not repeated:
+    if not any(group.get("kept") for group in groups):
         return text
     return (
-        f"{text}; a group of an earlier one is kept when its first run, repeated at "
-        f"{', '.join(sorted(repeated))}, ended the same in metrics and bytes"
+        f"{text}; those of earlier ones stand while their methods' means of made-up gradients are "
+        "the same, bit for bit"
     )
-
-
-def _is_of_earlier(group: Group) -> bool:
-    repeated_at = group.get("repeated_at")
-    return bool(repeated_at) and any(run["revision"] != repeated_at for run in group["runs"])
 
 
 def points(groups: list[Group]) -> list[plots.Point]:

@@ -9,9 +9,9 @@ Assumes: PyTorch, scikit-learn, matplotlib. Runs that were made are kept in buil
 and not made again; after M minutes (4 of the short form) no new run begins, and the report has what
 there is.
 
-Groups of former results are kept when their first run, made again by the present code, ends the
-same (former.py). The full form reads DIR/methods.json if no file is given; "none" reads none. What
-was not made again in time is left out of the tables and waits in the results.
+Groups of former results are kept when the present code gives the same means (former.py). The full
+form reads DIR/methods.json if no file is given; "none" reads none. Groups of other labels than the
+given ones are left out of the tables and wait in the results.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ class Study:
         self.entries = plan.entries(self.form, arguments.only)
         self.cache = Cache(arguments.cache)
         self.former = Former(former_paths(arguments))
+        self._imprints: dict[Any, str | None] = {}  # by base job
         self.about = machine.provenance()
         minutes = arguments.minutes
         if minutes is None:
@@ -74,10 +75,11 @@ class Study:
         with ProcessPoolExecutor(
             self._workers, multiprocessing.get_context("spawn"), _prepare_worker
         ) as pool:
-            self._repeat_first(pool)
+            self._decide_former(pool)
             if self.form.tunes:
                 self._tune(pool)
-            self._make(pool, self._counted())
+            while not self._has_all(jobs := self._counted()) and self._make(pool, jobs):
+                pass  # again, for a run that diverged changes its method's rate
 
     def record(self, job: Any) -> dict[str, Any] | None:
         return self.former.kept(job).records.get(job) or self.cache.get(job)
@@ -95,7 +97,7 @@ class Study:
         return known
 
     def rate(self, base: Any) -> float | None:
-        """The learning rate, or None before it is known."""
+        """The best rate at which no counted run has diverged, or None before it is known."""
         from methods import plan
 
         if not self.form.tunes:
@@ -103,14 +105,25 @@ class Study:
         known = self.losses(base)
         if plan.tuning_jobs(base, known):
             return None
-        return plan.best_rate(known)
+        stable = {rate: loss for rate, loss in known.items() if not self._diverges(base, rate)}
+        return plan.best_rate(stable or known)
 
-    def _repeat_first(self, pool: ProcessPoolExecutor) -> None:
+    def _diverges(self, base: Any, rate: float) -> bool:
+        from methods import plan
+
+        records = map(self.record, plan.counted_jobs(base, rate, self.form))
+        return any(record.get("diverged", False) for record in records if record is not None)
+
+    def _has_all(self, jobs: list[Any]) -> bool:
+        return all(self.record(job) is not None for job in jobs)
+
+    def _decide_former(self, pool: ProcessPoolExecutor) -> None:
         """Find out which groups of former results the present code gives as well."""
         bases = list(self.bases())
-        self._make(pool, [job for _, base in bases for job in self.former.first_jobs(base)])
-        for entry, base in bases:
-            self.former.decide(base, entry.label, self.cache)
+        imprints = list(pool.map(_imprint, [base for _, base in bases]))
+        for (entry, base), imprint in zip(bases, imprints, strict=True):
+            self._imprints[base] = imprint
+            self.former.decide(base, entry.label, imprint)
 
     def _tune(self, pool: ProcessPoolExecutor) -> None:
         from methods import plan
@@ -171,7 +184,8 @@ class Study:
                     "tried": {f"{k:g}": _number(v) for k, v in sorted(self.losses(base).items())},
                     "wanted": self.form.seeds[base.model] * self.form.folds[base.model],
                     "runs": records,
-                    "repeated_at": kept.repeated_at,
+                    "imprint": self._imprints[base],
+                    "kept": len(kept.records),
                     "machines": kept.machines,
                 }
             )
@@ -188,6 +202,17 @@ def _prepare_worker() -> None:
     import torch
 
     torch.set_num_threads(1)
+
+
+def _imprint(base: Any) -> str | None:
+    """None of a method that cannot be made, too."""
+    from gradwire import GradwireError
+    from methods import imprint
+
+    try:
+        return imprint.imprint_of(base)
+    except (ValueError, RuntimeError, GradwireError):
+        return None
 
 
 def _run(job: Any) -> dict[str, Any]:

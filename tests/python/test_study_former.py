@@ -1,8 +1,9 @@
-"""bench/methods: results of an earlier study are kept when their first run ends the same again."""
+"""bench/methods: results of an earlier study are kept while a method's means are the same."""
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import sys
 from collections.abc import Callable
@@ -21,12 +22,14 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = [str(ROOT / "bench"), str(ROOT / "tools")]
 sys.path[:0] = FOLDERS
 import machine  # noqa: E402
-from methods import cache, former, plan, ranks, report, study, train  # noqa: E402
+from methods import cache, imprint, plan, ranks, report, study, train  # noqa: E402
 
 sys.path = [folder for folder in sys.path if folder not in FOLDERS]
 
 TOPK = next(entry for entry in plan.ENTRIES if entry.label == "topk")
 BASE = plan.base_job(TOPK, "digits", plan.FULL)
+imprint_of = functools.cache(imprint.imprint_of)
+IMPRINT = imprint_of(BASE)
 Outcome = dict[str, Any]
 
 
@@ -47,15 +50,6 @@ def outcome(job: train.Job) -> Outcome:
     }
 
 
-def slower(job: train.Job) -> Outcome:
-    return {**outcome(job), "reduce_ms": 4.0, "seconds": 6.0}
-
-
-def with_more_bytes(job: train.Job) -> Outcome:
-    result = slower(job)
-    return {**result, "after": {**result["after"], "up_bytes": 5001.0}}
-
-
 def former_group(revision: str, count: int, rate: float = 0.05) -> dict[str, Any]:
     """The first runs of topk, as a results file has them."""
     jobs = plan.counted_jobs(BASE, rate, plan.FULL)[:count]
@@ -67,7 +61,7 @@ def former_group(revision: str, count: int, rate: float = 0.05) -> dict[str, Any
     tried = {f"{factor * rate:g}": loss for factor, loss in ((0.5, 0.2), (1, 0.1), (2, 0.3))}
     compared = ["digits", "sgd", 0.0, 30]
     group = {"compared": compared, "rate": rate, "tried": tried, "wanted": 25, "runs": runs}
-    return dict(json.loads(json.dumps(named | group)))
+    return dict(json.loads(json.dumps(named | group | {"imprint": IMPRINT})))
 
 
 def write_results(path: Path, *groups: dict[str, Any], **more: Any) -> Path:
@@ -103,7 +97,7 @@ Studied = Callable[..., Made]
 def studied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Studied:
     """Make a study of topk with made up runs, at the revision "now"."""
 
-    def make(*files: Path, run: Callable[[train.Job], Outcome] = slower, **more: Any) -> Made:
+    def make(*files: Path, run: Callable[[train.Job], Outcome] = outcome, **more: Any) -> Made:
         jobs = []
 
         def noted(job: train.Job) -> Outcome:
@@ -112,6 +106,7 @@ def studied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Studied:
 
         monkeypatch.setattr(study, "ProcessPoolExecutor", Workers)
         monkeypatch.setattr(study, "_run", noted)
+        monkeypatch.setattr(study, "_imprint", imprint_of)
         arguments = {
             **{"short": False, "minutes": None, "workers": 1, "only": [TOPK.label], "seeds": 1},
             **{"output": tmp_path, "cache": tmp_path / "runs.jsonl"},
@@ -129,47 +124,52 @@ def places(jobs: list[train.Job]) -> list[tuple[float, int, int]]:
     return [(job.rate, job.seed, job.fold) for job in jobs]
 
 
-def test_a_group_is_kept_when_its_first_run_ends_the_same(
+def test_a_group_is_kept_while_its_means_are_the_same(
     tmp_path: Path, studied: Studied, capsys: pytest.CaptureFixture[str]
 ) -> None:
     group = former_group("old", 7)
     made = studied(write_results(tmp_path / "a.json", group))
-    assert places(made.jobs) == [(0.05, 0, 0)]
+    assert made.jobs == []
     assert (made.group["rate"], made.group["tried"]) == (0.05, group["tried"])
     assert made.group["runs"] == group["runs"]
-    assert made.group["repeated_at"] == "now"
+    assert (made.group["imprint"], made.group["kept"]) == (IMPRINT, 7)
     assert made.results["versions"] == cache.versions()
     assert "topk on digits: kept, runs: 7" in capsys.readouterr().out
 
 
 def test_missing_seeds_are_made_at_the_rate_that_is_kept(tmp_path: Path, studied: Studied) -> None:
     made = studied(write_results(tmp_path / "a.json", former_group("old", 7)), seeds=2)
-    assert places(made.jobs) == [(0.05, 0, 0), (0.05, 1, 2), (0.05, 1, 3), (0.05, 1, 4)]
+    assert places(made.jobs) == [(0.05, 1, 2), (0.05, 1, 3), (0.05, 1, 4)]
     assert made.counts() == {"now": 3, "old": 7}
 
 
-def test_a_group_is_made_anew_when_its_first_run_differs(
-    tmp_path: Path, studied: Studied, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("before", ["other", None, "absent"])
+def test_a_group_is_made_anew_when_its_means_were_others(
+    before: str | None, tmp_path: Path, studied: Studied, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = studied(write_results(tmp_path / "a.json", former_group("old", 7)), run=with_more_bytes)
-    said = "topk on digits: made anew: at old after.up_bytes was 5000.0, it is 5001.0\n"
+    group = {**former_group("old", 7), "imprint": before}
+    if before == "absent":
+        del group["imprint"]
+    made = studied(write_results(tmp_path / "a.json", group))
+    said = f"topk on digits: made anew: its imprint was {group.get('imprint')}, it is {IMPRINT}\n"
     assert said in capsys.readouterr().out
     assert made.counts() == {"now": 5}
     assert {job.rate for job in made.jobs if job.seed == plan.TUNING_SEED} == {0.025, 0.05, 0.1}
-    assert made.group["repeated_at"] is None
+    assert (made.group["imprint"], made.group["kept"]) == (IMPRINT, 0)
 
 
-def test_the_first_field_that_differs_is_named() -> None:
-    job = plan.counted_jobs(BASE, 0.05, plan.FULL)[0]
-    before = outcome(job)
-    assert former.first_difference(before, slower(job)) is None
-    changed = {**before, "curve": [1.0, None], "steps": 9}
-    assert (
-        former.first_difference(before, changed) == f"curve.1 was {before['curve'][1]}, it is None"
-    )
-    more = {**before, "after": {**before["after"], "new": 0.0}}
-    assert former.first_difference(before, more) == "after.new was absent, it is 0.0"
-    assert "test.loss" in str(former.first_difference(before, {"error": "no such method"}))
+def test_an_imprint_is_of_the_means_alone() -> None:
+    def of(method: str, **changes: Any) -> str | None:
+        return imprint.imprint_of(train.Job("digits", method, 0.05, seed=0, **changes))
+
+    dense = of("dense")
+    assert dense == of("lossless") == of("dense", rank_batch=8)
+    assert of("topk(keep=0.01)") == of("lhc(keep=0.01,cells=0)") == IMPRINT
+    late = of("topk(keep=0.01,start=100)")
+    assert late not in (dense, IMPRINT)
+    assert late == of("topk(keep=0.01,start=500)")
+    assert of("dgc(keep=0.01)") != of("dgc(keep=0.01)", warmup=(0.1, 0.05))
+    assert of("lgc(start=100,learn=150)") is None
 
 
 def test_runs_of_two_files_are_joined(tmp_path: Path, studied: Studied) -> None:
@@ -179,7 +179,7 @@ def test_runs_of_two_files_are_joined(tmp_path: Path, studied: Studied) -> None:
     made = studied(few, write_results(tmp_path / "b.json", many))
     assert made.counts() == {"few": 1, "many": 5}
     assert made.group["runs"][1]["revision"] == "few"
-    assert places(made.jobs) == [(0.05, 0, 0)]
+    assert made.jobs == []
 
 
 def test_runs_at_another_rate_are_not_joined(tmp_path: Path, studied: Studied) -> None:
@@ -198,15 +198,18 @@ def test_a_file_of_other_versions_is_left(
     assert "a.json: nothing is kept: made with" in capsys.readouterr().out
 
 
-def test_what_could_not_be_repeated_in_time_waits(tmp_path: Path, studied: Studied) -> None:
+def test_groups_that_were_not_asked_for_wait(tmp_path: Path, studied: Studied) -> None:
     group = former_group("old", 7)
-    results = write_results(tmp_path / "a.json", group)
-    first = studied(results, minutes=0)
-    assert (first.jobs, first.group["runs"]) == ([], [])
-    assert [waiting["runs"] for waiting in first.results["waiting"]] == [group["runs"]]
-    results.write_text(json.dumps(first.results))
-    second = studied(results)
-    assert (second.counts(), second.results["waiting"]) == ({"old": 7}, [])
+    other = {**former_group("old", 2), "label": "sidco", "method": "sidco(keep=0.001)"}
+    for run in other["runs"]:
+        run["job"] = run["job"] | {"method": other["method"]}
+    results = write_results(tmp_path / "a.json", group, other)
+    for _ in range(2):
+        made = studied(results)
+        assert made.counts() == {"old": 7}
+        assert [waiting["runs"] for waiting in made.results["waiting"]] == [other["runs"]]
+        results.write_text(json.dumps(made.results))
+    assert "not asked for: sidco (digits)." in report.text_of(made.results, "methods")
 
 
 def test_the_full_form_reads_the_results_it_will_write_over(tmp_path: Path) -> None:
@@ -220,16 +223,25 @@ def test_the_full_form_reads_the_results_it_will_write_over(tmp_path: Path) -> N
     assert (paths(["none"]), paths(["x.json"])) == ([], [Path("x.json")])
 
 
+def test_a_rate_at_which_a_counted_run_diverges_gives_way(studied: Studied) -> None:
+    def run(job: train.Job) -> Outcome:
+        return {**outcome(job), "diverged": job.rate == 0.05 and job.fold == 3}
+
+    made = studied(run=run)
+    assert made.group["tried"] == {"0.025": 1.125, "0.05": 1.1, "0.1": 1.15}
+    assert made.group["rate"] == 0.025
+    assert {record["job"]["rate"] for record in made.group["runs"]} == {0.025}
+    assert (made.counts(), made.group["wanted"]) == ({"now": 5}, 25)
+
+
 def test_the_report_says_what_was_kept(tmp_path: Path, studied: Studied) -> None:
     elsewhere = {**machine.machine(), "cpu": "Old CPU", "cores": 1, "system": "Linux"}
     source = write_results(tmp_path / "a.json", former_group("old", 7), machine=elsewhere)
     text = report.text_of(studied(source, seeds=2).results, "methods")
     kept = (
-        "a group of an earlier one is kept when its first run, repeated at now, ended the same in"
+        "those of earlier ones stand while their methods' means of made-up gradients are the same"
     )
-    assert f"; runs of revisions now, old; {kept} metrics and bytes." in text
+    assert f"; runs of revisions now, old; {kept}, bit for bit." in text
     assert "Runs of earlier revisions may be from: Old CPU, 1 cores, Linux." in text
-    again = studied(source, minutes=0, cache=tmp_path / "empty.jsonl")
-    text = report.text_of(again.results, "methods")
-    assert "Left out until their first runs are made again: topk (digits)." in text
-    assert "is kept when" not in text
+    anew = studied(seeds=1, cache=tmp_path / "empty.jsonl")
+    assert "those of earlier ones" not in report.text_of(anew.results, "methods")
