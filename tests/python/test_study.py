@@ -6,7 +6,6 @@ import itertools
 import json
 import math
 import sys
-from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -26,16 +25,10 @@ from methods.reference_dgc import ReferenceDgc  # noqa: E402
 
 sys.path = [folder for folder in sys.path if folder not in FOLDERS]
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 JOB = train.Job("digits", "dense", 0.05, seed=0, epochs=1, rank_batch=8)
 TENSORS = [("weight", (30, 40)), ("bias", (7,))]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def random_gradients(step: int, count: int = 4) -> Any:

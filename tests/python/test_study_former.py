@@ -29,7 +29,7 @@ sys.path = [folder for folder in sys.path if folder not in FOLDERS]
 TOPK = next(entry for entry in plan.ENTRIES if entry.label == "topk")
 BASE = plan.base_job(TOPK, "digits", plan.FULL)
 imprint_of = functools.cache(imprint.imprint_of)
-IMPRINT = imprint_of(BASE)
+pytestmark = pytest.mark.usefixtures("one_thread")
 Outcome = dict[str, Any]
 
 
@@ -61,7 +61,7 @@ def former_group(revision: str, count: int, rate: float = 0.05) -> dict[str, Any
     tried = {f"{factor * rate:g}": loss for factor, loss in ((0.5, 0.2), (1, 0.1), (2, 0.3))}
     compared = ["digits", "sgd", 0.0, 30]
     group = {"compared": compared, "rate": rate, "tried": tried, "wanted": 25, "runs": runs}
-    return dict(json.loads(json.dumps(named | group | {"imprint": IMPRINT})))
+    return dict(json.loads(json.dumps(named | group | {"imprint": imprint_of(BASE)})))
 
 
 def write_results(path: Path, *groups: dict[str, Any], **more: Any) -> Path:
@@ -132,7 +132,7 @@ def test_a_group_is_kept_while_its_means_are_the_same(
     assert made.jobs == []
     assert (made.group["rate"], made.group["tried"]) == (0.05, group["tried"])
     assert made.group["runs"] == group["runs"]
-    assert (made.group["imprint"], made.group["kept"]) == (IMPRINT, 7)
+    assert (made.group["imprint"], made.group["kept"]) == (imprint_of(BASE), 7)
     assert made.results["versions"] == cache.versions()
     assert "topk on digits: kept, runs: 7" in capsys.readouterr().out
 
@@ -151,11 +151,11 @@ def test_a_group_is_made_anew_when_its_means_were_others(
     if before == "absent":
         del group["imprint"]
     made = studied(write_results(tmp_path / "a.json", group))
-    said = f"topk on digits: made anew: its imprint was {group.get('imprint')}, it is {IMPRINT}\n"
-    assert said in capsys.readouterr().out
+    imprints = f"its imprint was {group.get('imprint')}, it is {imprint_of(BASE)}"
+    assert f"topk on digits: made anew: {imprints}\n" in capsys.readouterr().out
     assert made.counts() == {"now": 5}
     assert {job.rate for job in made.jobs if job.seed == plan.TUNING_SEED} == {0.025, 0.05, 0.1}
-    assert (made.group["imprint"], made.group["kept"]) == (IMPRINT, 0)
+    assert (made.group["imprint"], made.group["kept"]) == (imprint_of(BASE), 0)
 
 
 def test_an_imprint_is_of_the_means_alone() -> None:
@@ -164,9 +164,9 @@ def test_an_imprint_is_of_the_means_alone() -> None:
 
     dense = of("dense")
     assert dense == of("lossless") == of("dense", rank_batch=8)
-    assert of("topk(keep=0.01)") == of("lhc(keep=0.01,cells=0)") == IMPRINT
+    assert of("topk(keep=0.01)") == of("lhc(keep=0.01,cells=0)") == imprint_of(BASE)
     late = of("topk(keep=0.01,start=100)")
-    assert late not in (dense, IMPRINT)
+    assert late not in (dense, imprint_of(BASE))
     assert late == of("topk(keep=0.01,start=500)")
     assert of("dgc(keep=0.01)") != of("dgc(keep=0.01)", warmup=(0.1, 0.05))
     assert of("lgc(start=100,learn=150)") is None
