@@ -163,13 +163,13 @@ def test_a_run_is_the_same_again_and_learns() -> None:
 
 
 def test_what_a_learned_method_sends_is_counted_once_it_has_learned() -> None:
-    job = replace(JOB, method="lgc(keep=0.05,start=2,learn=3)", rank_batch=16, epochs=2)
+    job = replace(JOB, method="lgc(keep=0.001,start=2,learn=3)", rank_batch=16, epochs=2)
     result = train.run(job)
     warmup, after = result["warmup"], result["after"]
     assert (warmup["steps"], after["steps"]) == (22, 22)
     coded = 22 - 2 - 3  # steps of the first epoch
     learning = warmup["selected_bytes"] - coded * after["selected_bytes"] / 22
-    assert after["selected_bytes"] / 22 < 0.5 * learning / 3
+    assert after["selected_bytes"] / 22 < 0.6 * learning / 3
     assert 0 < after["up_bytes"] < 0.1 * after["up_original_bytes"]
 
 
