@@ -37,11 +37,11 @@ struct RunScratch {
 template <typename Word>
 class ChunkEncoder {
  public:
-  /// Finds the changes. False if there are none.
+  /// Finds the changes, by classes; laws are not looked at. False if there are none.
   bool compare(std::span<const Word> reference, std::span<const Word> result, const Rules& rules);
   /// Adds the chunk that was compared last to the counts of its tensor, one a class.
   void count(std::span<LawCounts> counts) const;
-  /// Appends the chunk that was compared last.
+  /// Appends the chunk that was compared last, by the same classes.
   void encode(const Rules& rules, Bytes& out);
 
  private:

@@ -16,10 +16,6 @@ void keep(std::vector<std::uint32_t>& active, std::span<const std::uint32_t> set
 
 }  // namespace
 
-bool is_signed_magnitude(DType dtype) noexcept {
-  return is_float(dtype) || dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2;
-}
-
 template <typename Word>
 bool ChunkDecoder<Word>::read_class(const Law& law, BitReader& in, std::uint32_t elements,
                                     Changes<Word>& changes) {

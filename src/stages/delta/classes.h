@@ -14,7 +14,7 @@
 
 namespace gradwire::delta {
 
-inline constexpr std::uint32_t kMaxChunk = 1u << 20;
+inline constexpr std::uint32_t kMaxChunk = 1u << 16;
 inline constexpr std::size_t kBlock = 64;  ///< elements that are looked at together
 inline constexpr unsigned kMaxClasses = 16;
 

@@ -22,7 +22,9 @@ constexpr Word ordered(Word bits, bool is_signed_magnitude) noexcept {
 
 /// Whether the order is that of signs and magnitudes: of f8 as well, which are no floats to
 /// pipelines 1 and 2.
-bool is_signed_magnitude(DType dtype) noexcept;
+inline bool is_signed_magnitude(DType dtype) noexcept {
+  return is_float(dtype) || dtype == DType::f8_e4m3 || dtype == DType::f8_e5m2;
+}
 
 template <typename Word>
 struct Step {
