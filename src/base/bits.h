@@ -34,6 +34,13 @@ class BitWriter {
   unsigned count_ = 0;
 };
 
+/// `count` bits 1 and then one bit 0 if `closed`: the number in unary.
+inline void put_ones(BitWriter& out, std::uint32_t count, bool closed) noexcept {
+  constexpr unsigned kRun = 32;  // that are put at once
+  for (; count > kRun; count -= kRun) out.put((std::uint64_t{1} << kRun) - 1, kRun);
+  out.put((std::uint64_t{1} << count) - 1, count + closed);
+}
+
 /// Reads from a span and never past it: bits beyond the end read as zero and are seen by `overrun`.
 class BitReader {
  public:

@@ -250,6 +250,21 @@ TEST(DeltaChunk, HostileBitsAreRefusedOrGiveSomeResultAndLeaveTheRestAlone) {
   }
 }
 
+TEST(DeltaChunk, BitsBehindTheLastAreRefused) {
+  Rules rules;
+  rules.classes = class_rule(DType::u8);
+  rules.laws.resize(1);
+  rules.laws[0] = {true, 0, {RunCode{0, true}}, kNoRest};
+  ChunkDecoder<std::uint8_t> decoder;
+  const auto applies = [&](const Bytes& bytes) {
+    Words<std::uint8_t> elements{1};
+    return decoder.apply(rules, bytes, elements);
+  };
+  EXPECT_TRUE(applies({0b00}));  // the only element goes up by one
+  EXPECT_FALSE(applies({0b100}));
+  EXPECT_FALSE(applies({0b00, 0}));
+}
+
 TEST(DeltaChunk, RestsBeyondTheElementsWidthAreRefused) {
   Rules rules;
   rules.classes = class_rule(DType::u8);

@@ -29,9 +29,14 @@ struct Changes {
   std::vector<Step<Word>> steps;
 };
 
-/// Working memory of a thread; keeps its capacity.
-struct RunScratch {
-  std::vector<std::uint32_t> active, set;
+/// Which changes of a class a question is asked of; keeps its memory.
+struct Asked {
+  std::vector<std::uint32_t> changes;  ///< by their place in the class, ascending
+  std::vector<std::uint32_t> yes;      ///< of these by their place among them
+
+  void start(std::size_t count);
+  /// The next question is asked of those that were answered by yes.
+  void go_on();
 };
 
 template <typename Word>
@@ -45,12 +50,13 @@ class ChunkEncoder {
   void encode(const Rules& rules, Bytes& out);
 
  private:
+  LawCounts counts_of(unsigned c) const;
   void encode_class(const Law& law, unsigned c, BitWriter& out);
   std::uint64_t bound(const Law& law, unsigned c) const;
 
   ClassMap<Word> map_;
   std::vector<Changes<Word>> changes_;
-  RunScratch runs_;
+  Asked asked_;
   Buffer stream_;
 };
 
@@ -67,7 +73,7 @@ class ChunkDecoder {
 
   ClassMap<Word> map_;
   std::vector<Changes<Word>> changes_;
-  RunScratch runs_;
+  Asked asked_;
 };
 
 }  // namespace gradwire::delta

@@ -1,38 +1,26 @@
 #include <bit>
-#include <numeric>
 
 #include "stages/delta/chunk.h"
 #include "stages/delta/rest.h"
 #include "stages/delta/runs.h"
 
 namespace gradwire::delta {
-namespace {
-
-/// Keeps the members of `active` that `set` names by their place in it.
-void keep(std::vector<std::uint32_t>& active, std::span<const std::uint32_t> set) {
-  for (std::size_t k = 0; k < set.size(); ++k) active[k] = active[set[k]];
-  active.resize(set.size());
-}
-
-}  // namespace
 
 template <typename Word>
 bool ChunkDecoder<Word>::read_class(const Law& law, BitReader& in, std::uint32_t elements,
                                     Changes<Word>& changes) {
   if (!read_runs(in, elements, law.codes[0], changes.ranks)) return false;
-  const std::size_t count = changes.ranks.size();
-  changes.steps.assign(count, {1, false});
-  runs_.active.resize(count);
-  std::iota(runs_.active.begin(), runs_.active.end(), 0u);
+  changes.steps.assign(changes.ranks.size(), {1, false});
+  asked_.start(changes.ranks.size());
   for (unsigned j = 1; j <= law.depth; ++j) {
-    const auto asked = static_cast<std::uint32_t>(runs_.active.size());
-    if (!read_runs(in, asked, law.codes[j], runs_.set)) return false;
-    keep(runs_.active, runs_.set);
-    for (const std::uint32_t k : runs_.active) changes.steps[k].size = static_cast<Word>(j + 1);
+    const auto flags = static_cast<std::uint32_t>(asked_.changes.size());
+    if (!read_runs(in, flags, law.codes[j], asked_.yes)) return false;
+    asked_.go_on();
+    for (const std::uint32_t k : asked_.changes) changes.steps[k].size = static_cast<Word>(j + 1);
   }
   for (Step<Word>& step : changes.steps) step.negative = in.get(1);
   if (law.rest_bits == kNoRest) return !in.overrun();
-  for (const std::uint32_t k : runs_.active) {
+  for (const std::uint32_t k : asked_.changes) {
     const std::uint64_t size = law.depth + 1 + read_rest(in, law.rest_bits, 8 * sizeof(Word));
     Step<Word>& step = changes.steps[k];
     step.size = static_cast<Word>(size);

@@ -1,6 +1,7 @@
+#include <algorithm>
 #include <bit>
+#include <numeric>
 
-#include "base/clones.h"
 #include "base/match.h"
 #include "stages/delta/chunk.h"
 #include "stages/delta/rest.h"
@@ -31,6 +32,16 @@ void write_signs(std::span<const Step<Word>> steps, BitWriter& out) noexcept {
 }
 
 }  // namespace
+
+void Asked::start(std::size_t count) {
+  changes.resize(count);
+  std::iota(changes.begin(), changes.end(), 0u);
+}
+
+void Asked::go_on() {
+  for (std::size_t k = 0; k < yes.size(); ++k) changes[k] = changes[yes[k]];
+  changes.resize(yes.size());
+}
 
 template <typename Word>
 bool ChunkEncoder<Word>::compare(std::span<const Word> reference, std::span<const Word> result,
@@ -64,17 +75,20 @@ bool ChunkEncoder<Word>::compare(std::span<const Word> reference, std::span<cons
 
 template <typename Word>
 void ChunkEncoder<Word>::count(std::span<LawCounts> counts) const {
-  for (unsigned c = 0; c < counts.size(); ++c) {
-    counts[c].elements += map_.total(c);
-    for (const Step<Word>& step : changes_[c].steps) counts[c].note(step.size);
-  }
+  for (unsigned c = 0; c < counts.size(); ++c) counts[c].add(counts_of(c));
+}
+
+template <typename Word>
+LawCounts ChunkEncoder<Word>::counts_of(unsigned c) const {
+  LawCounts counts;
+  counts.elements = map_.total(c);
+  for (const Step<Word>& step : changes_[c].steps) counts.note(step.size);
+  return counts;
 }
 
 template <typename Word>
 std::uint64_t ChunkEncoder<Word>::bound(const Law& law, unsigned c) const {
-  LawCounts counts;
-  for (const Step<Word>& step : changes_[c].steps) counts.note(step.size);
-  counts.elements = map_.total(c);
+  const LawCounts counts = counts_of(c);
   std::uint64_t bits = 0, asked = counts.elements;
   for (unsigned j = 0; j <= law.depth; ++j) {
     const std::uint64_t set = counts.above[j];
@@ -89,20 +103,18 @@ template <typename Word>
 void ChunkEncoder<Word>::encode_class(const Law& law, unsigned c, BitWriter& out) {
   const Changes<Word>& changes = changes_[c];
   write_runs(changes.ranks, map_.total(c), law.codes[0], out);
-  std::vector<std::uint32_t>& active = runs_.active;  // changes that the next question is asked of
-  active.resize(changes.ranks.size());
-  for (std::uint32_t k = 0; k < active.size(); ++k) active[k] = k;
+  asked_.start(changes.ranks.size());
   for (unsigned j = 1; j <= law.depth; ++j) {
-    runs_.set.clear();
-    for (std::uint32_t k = 0; k < active.size(); ++k)
-      if (changes.steps[active[k]].size > j) runs_.set.push_back(k);
-    write_runs(runs_.set, static_cast<std::uint32_t>(active.size()), law.codes[j], out);
-    for (std::size_t k = 0; k < runs_.set.size(); ++k) active[k] = active[runs_.set[k]];
-    active.resize(runs_.set.size());
+    const auto flags = static_cast<std::uint32_t>(asked_.changes.size());
+    asked_.yes.clear();
+    for (std::uint32_t k = 0; k < flags; ++k)
+      if (changes.steps[asked_.changes[k]].size > j) asked_.yes.push_back(k);
+    write_runs(asked_.yes, flags, law.codes[j], out);
+    asked_.go_on();
   }
   write_signs(std::span<const Step<Word>>(changes.steps), out);
   if (law.rest_bits == kNoRest) return;
-  for (const std::uint32_t k : active)
+  for (const std::uint32_t k : asked_.changes)
     write_rest(changes.steps[k].size - law.depth - 1, law.rest_bits, 8 * sizeof(Word), out);
 }
 

@@ -5,7 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/clones.h"
-#include "base/match.h"
+#include "base/float_format.h"
 
 namespace gradwire::delta {
 namespace {
@@ -61,22 +61,11 @@ GRADWIRE_CLONES void classify16(const std::uint16_t* reference, std::size_t n,
 }  // namespace
 
 ClassRule class_rule(DType dtype) noexcept {
-  switch (dtype) {
-    case DType::f32:
-      return {23, 255};
-    case DType::bf16:
-      return {7, 255};
-    case DType::f16:
-      return {10, 31};
-    case DType::f64:
-      return {52, 2047};
-    case DType::f8_e4m3:
-      return {3, 15};
-    case DType::f8_e5m2:
-      return {2, 31};
-    default:
-      return {};
-  }
+  if (dtype == DType::f8_e4m3) return {3, 15};
+  if (dtype == DType::f8_e5m2) return {2, 31};
+  if (!is_float(dtype)) return {};
+  const FloatFormat format = float_format(dtype);
+  return {format.fraction_bits, (1u << format.exponent_bits) - 1};
 }
 
 ClassRule finest_classes(ClassRule rule, unsigned least_key, unsigned most_key) noexcept {

@@ -10,12 +10,13 @@
 #include <span>
 #include <vector>
 
+#include "base/match.h"
 #include "gradwire/dtype.h"
 
 namespace gradwire::delta {
 
 inline constexpr std::uint32_t kMaxChunk = 1u << 16;
-inline constexpr std::size_t kBlock = 64;  ///< elements that are looked at together
+inline constexpr std::size_t kBlock = kMatchBytes;  ///< elements that are looked at together
 inline constexpr unsigned kMaxClasses = 16;
 
 /// Which elements make a class: those whose key, the exponent field of a float and 0 of all else,

@@ -87,7 +87,7 @@ void LawCounts::add(const LawCounts& other) noexcept {
 
 double cost(const Law& law, const LawCounts& counts) {
   if (!law.changes) return 1;
-  double bits = 1 + 4 + 6 * (law.depth + 1) + 6;
+  double bits = law_bits(law.depth);
   for (unsigned j = 0; j <= law.depth; ++j)
     bits += run_cost(law.codes[j], asked(counts, j), counts.above[j]);
   bits += static_cast<double>(counts.above[0]);

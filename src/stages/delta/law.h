@@ -72,8 +72,9 @@ struct LawFit {
 LawFit fit_laws(std::span<const LawCounts> fine, bool is_sample);
 
 void write_law(const Law& law, BitWriter& out);
-/// Bits of a law at most.
-inline constexpr unsigned kMaxLawBits = 1 + 4 + 6 * (kMaxDepth + 1) + 6;
+/// Bits of a law with changes.
+constexpr unsigned law_bits(unsigned depth) noexcept { return 1 + 4 + 6 * (depth + 1) + 6; }
+inline constexpr unsigned kMaxLawBits = law_bits(kMaxDepth);
 /// What the reader has overrun is seen by it.
 Law read_law(BitReader& in);
 

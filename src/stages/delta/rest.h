@@ -37,10 +37,10 @@ inline void write_rest(std::uint64_t rest, unsigned low_bits, unsigned width,
                        BitWriter& out) noexcept {
   const std::uint64_t ones = rest >> low_bits;
   if (ones >= kMostOnes) {
-    out.put((std::uint64_t{1} << kMostOnes) - 1, kMostOnes);
+    put_ones(out, kMostOnes, false);
     return put_wide(out, rest, width);
   }
-  out.put((std::uint64_t{1} << ones) - 1, static_cast<unsigned>(ones) + 1);
+  put_ones(out, static_cast<std::uint32_t>(ones), true);
   put_wide(out, rest & ((std::uint64_t{1} << low_bits) - 1), low_bits);
 }
 

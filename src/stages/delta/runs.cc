@@ -5,12 +5,7 @@
 namespace gradwire::delta {
 namespace {
 
-constexpr unsigned kOnes = 32;  ///< that are written or read at once
-
-void put_ones(BitWriter& out, std::uint32_t count) noexcept {
-  for (; count >= kOnes; count -= kOnes) out.put((std::uint64_t{1} << kOnes) - 1, kOnes);
-  out.put((std::uint64_t{1} << count) - 1, count);
-}
+constexpr unsigned kOnes = 32;  ///< that are looked at together
 
 /// Calls told(distance) for each flag of the rare value, and then rest(flags behind the last).
 template <typename Told, typename Rest>
@@ -46,7 +41,8 @@ std::uint32_t closing_ones(std::uint32_t left, unsigned low_bits) noexcept {
                                     low_bits);
 }
 
-/// The distance to the next rare flag, `left` if there is none; more than that for no code.
+/// The distance to the next rare flag, `left` if there is none; more than that for no code. Bits
+/// beyond the end are zeros, so that an overrun is soon over, and the caller sees it.
 std::uint64_t read_distance(BitReader& in, std::uint32_t left, unsigned low_bits) noexcept {
   std::uint64_t distance = 0;
   while (distance < left) {
@@ -61,10 +57,9 @@ std::uint64_t read_distance(BitReader& in, std::uint32_t left, unsigned low_bits
     if (ones < kOnes) {
       in.skip(ones + 1);
       const std::uint64_t found = distance + in.get(low_bits);
-      return found < left && !in.overrun() ? found : UINT64_MAX;
+      return found < left ? found : UINT64_MAX;
     }
     in.skip(kOnes);
-    if (in.overrun()) return UINT64_MAX;
   }
   return left;
 }
@@ -91,10 +86,10 @@ void write_runs(std::span<const std::uint32_t> set, std::uint32_t flags, const R
   walk(
       set, flags, code.rare,
       [&](std::uint32_t distance) {
-        put_ones(out, distance >> code.low_bits);
-        out.put(std::uint64_t{distance & low_mask} << 1, code.low_bits + 1);
+        put_ones(out, distance >> code.low_bits, true);
+        out.put(distance & low_mask, code.low_bits);
       },
-      [&](std::uint32_t left) { put_ones(out, closing_ones(left, code.low_bits)); });
+      [&](std::uint32_t left) { put_ones(out, closing_ones(left, code.low_bits), false); });
 }
 
 bool read_runs(BitReader& in, std::uint32_t flags, const RunCode& code,

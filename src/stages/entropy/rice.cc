@@ -11,8 +11,7 @@ namespace gradwire::entropy {
 namespace {
 
 constexpr unsigned kMaxLowBits = 31;
-/// Ones that one `put` writes at most.
-constexpr unsigned kRun = 32;
+constexpr unsigned kRun = 32;  ///< ones that are looked at together
 
 std::size_t bytes_of(std::uint64_t bits) noexcept {
   return static_cast<std::size_t>((bits + 7) / 8);
@@ -25,11 +24,6 @@ std::uint64_t stream_bits(std::span<const std::int32_t> values, std::int32_t lea
   for (const std::int32_t value : values)
     high += static_cast<std::uint32_t>(value - least) >> low_bits;
   return high + values.size() * (low_bits + 1);
-}
-
-void put_ones(BitWriter& out, std::uint32_t count) {
-  for (; count > kRun; count -= kRun) out.put((std::uint64_t{1} << kRun) - 1, kRun);
-  out.put((std::uint64_t{1} << count) - 1, count + 1);  // with the zero that ends them
 }
 
 /// Ones up to the next zero, which is consumed; stops behind the end of the stream.
@@ -76,7 +70,7 @@ void write_rice(std::span<const std::int32_t> values, const RiceCode& code, Byte
   const std::uint32_t mask = (std::uint32_t{1} << code.low_bits) - 1;
   for (const std::int32_t value : values) {
     const auto t = static_cast<std::uint32_t>(value - code.least);
-    put_ones(bits, t >> code.low_bits);
+    put_ones(bits, t >> code.low_bits, true);
     bits.put(t & mask, code.low_bits);
   }
   stream.resize(bits.finish());
